@@ -5,10 +5,10 @@
 //! for nothing as soon as a device or the kubelet speaks against it (S21).
 
 mod shown;
+mod signs;
 
 use super::cluster::{Cluster, Error as ClusterError, seen};
 use super::dry_run::DryRun;
-use super::fences::WarningKind;
 use super::prompt::typed;
 use super::trail::reason;
 use super::{Done, Error, fences};
@@ -25,7 +25,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::json;
-use shown::{approval, last_on, read, shown};
+use shown::{approval, shown};
+use signs::Signs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -62,8 +63,8 @@ struct Scene {
     devices: Vec<FenceDevice>,
     /// The pods that are there, or why they are not known.
     pods: Result<Vec<Pod>, String>,
-    /// The NodeFences of the Node in this boot: what a device said to an earlier one it has said.
-    fences: Vec<NodeFence>,
+    /// The other NodeFences of the Node in this boot: what a device said to one of them it has said.
+    earlier: Vec<NodeFence>,
 }
 
 /// Runs the command.
@@ -73,10 +74,10 @@ struct Scene {
 pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let fence = fences::open(cluster, &args.name).await?;
     let (name, node) = (fence.name_any(), fence.spec.node_name.clone());
-    let scene = scene(cluster, &node).await?;
-    refuse(&scene, &fence)?;
+    let scene = scene(cluster, &fence).await?;
+    refuse(&scene, &fence, None)?;
     let server = &cluster.clients.server;
-    let signs = signs(&scene, &fence);
+    let signs = Signs::of(&scene, &fence);
     let mut text = shown(&scene, &fence, server, cluster.now().await);
     if args.yes_for.is_none() {
         text += "Type the node's name to confirm that it has no power:\n";
@@ -89,16 +90,11 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     }
     // Somebody may have read for a while, in which the incident went on.
     let fence = fences::again(cluster, &fence).await?;
-    let scene = self::scene(cluster, &node).await?;
+    let scene = self::scene(cluster, &fence).await?;
     let asker = cluster.asker().await?;
     let write = args.dry_run.write("node-fencing-confirmer");
     fences::change(cluster, &fence, &write, |fence| {
-        refuse(&scene, fence)?;
-        if self::signs(&scene, fence) != signs {
-            return Err(Error::No(format!(
-                "NodeFence {name} or a FenceDevice has said something new of this machine while you read: nothing was confirmed; give the command once more, and read that"
-            )));
-        }
+        refuse(&scene, fence, Some(&signs))?;
         Ok(json!({"spec": {"manualConfirmation": {
             "statement": ManualStatement::IVerifiedTheNodeIsPoweredOff,
             "nodeUID": scene.node.uid,
@@ -111,33 +107,8 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     args.dry_run.told_to_go_on(&name, &node, "confirmed")
 }
 
-/// What was shown of life: whoever gives a word goes by it.
-#[derive(Debug, PartialEq, Eq)]
-struct Signs {
-    /// What warns of the incident, whatever it calls for people for: that changes with each try.
-    warnings: Vec<WarningKind>,
-    held: Option<String>,
-    /// When each device of the machine has said On last.
-    on: Vec<Option<Timestamp>>,
-}
-
-fn signs(scene: &Scene, fence: &NodeFence) -> Signs {
-    let began = outage(scene, fence);
-    let warnings = fences::warnings(fence).into_iter().map(|it| it.kind);
-    let machines = scene.devices.iter().filter(|it| it.spec.pdu.is_none());
-    Signs {
-        warnings: warnings
-            .filter(|it| *it != WarningKind::Escalated)
-            .collect(),
-        held: fences::held(fence).map(str::to_owned),
-        on: machines
-            .map(|it| last_on(scene, it, fence, began))
-            .collect(),
-    }
-}
-
-/// A word was given, or something speaks against this one.
-fn refuse(scene: &Scene, fence: &NodeFence) -> Result<(), Error> {
+/// A word was given, or something speaks against this one; `shown`: the signs of life that whoever gives it was shown.
+fn refuse(scene: &Scene, fence: &NodeFence, shown: Option<&Signs>) -> Result<(), Error> {
     if fence.spec.manual_confirmation.is_some() {
         return Err(Error::No(format!(
             "NodeFence {} has a human's word already, which is given once; {}",
@@ -145,7 +116,14 @@ fn refuse(scene: &Scene, fence: &NodeFence) -> Result<(), Error> {
             another(fence)
         )));
     }
-    against(scene, fence).map_err(Error::No)
+    against(scene, fence).map_err(Error::No)?;
+    match shown.and_then(|shown| Signs::of(scene, fence).news(shown)) {
+        None => Ok(()),
+        Some(news) => Err(Error::No(format!(
+            "NodeFence {} was not confirmed, for something came up while you read: {news}; look at the machine once more, and give the command again",
+            fence.name_any()
+        ))),
+    }
 }
 
 /// It was made of a mark that stood there without a record: it observes, and its release rests on a word.
@@ -166,25 +144,27 @@ fn another(fence: &NodeFence) -> String {
     }
 }
 
-async fn scene(cluster: &Cluster, name: &str) -> Result<Scene, Error> {
+async fn scene(cluster: &Cluster, fence: &NodeFence) -> Result<Scene, Error> {
+    let name = &fence.spec.node_name;
     let node = cluster.find(&cluster.api::<SlimNode>(), name).await?;
     let node = node.ok_or_else(|| ClusterError::Absent {
         kind: "Node".to_owned(),
-        name: name.to_owned(),
+        name: name.clone(),
         way_out: "its incident ends by itself".to_owned(),
     })?;
     let node = node.view();
     let mut devices = cluster.ours::<FenceDevice>().await?;
     devices.retain(|it| devices::serves(it, &node));
     let mut earlier = cluster.ours::<NodeFence>().await?;
-    earlier.retain(|it| fences::is_of_boot(it, &node));
+    let is_other = |it: &NodeFence| it.name_any() != fence.name_any();
+    earlier.retain(|it| is_other(it) && fences::is_of_boot(it, &node));
     let there = ListParams::default().fields(&format!("spec.nodeName={name}"));
     let pods = cluster.list(&cluster.api::<Pod>(), &there).await;
     Ok(Scene {
         node,
         devices,
         pods: seen(pods)?,
-        fences: earlier,
+        earlier,
     })
 }
 
@@ -272,6 +252,12 @@ fn has_read_on(device: &FenceDevice, node: &NodeView, fence: &NodeFence) -> Stri
     format!(
         "FenceDevice {device} has read On at {read}, in this outage: the operator takes your word for nothing while it reads On; cut the power that it feeds, or see which machine it belongs to. It is not probed while the incident is open; to have it read anew: kubectl fence release {fence} --reason WHY, then kubectl fence test {node} --device {device}, and unless that reads On: kubectl fence now {node} --mode ConfirmOnly --reason WHY, and confirm that"
     )
+}
+
+/// What the incident has read of the device last.
+fn read<'a>(device: &FenceDevice, fence: &'a NodeFence) -> Option<&'a PowerReading> {
+    let mut readings = fence.status.iter().flat_map(|it| &it.power_readings);
+    readings.find(|it| it.device == device.name_any())
 }
 
 /// When the outage began, as far as is known.

@@ -253,12 +253,14 @@ async fn off(
 ) -> (String, OffResult) {
     let started = clock::since_boot();
     let sending = AtomicBool::new(false);
-    let words = format!("no answer within {} s", job.limit.as_secs());
-    let result = match timeout(job.limit, command(context, job, device, attempt, &sending)).await {
+    let command = command(context, job, device, attempt, started, &sending);
+    let result = match timeout(job.limit, command).await {
         Ok(result) => result,
         // What was under way when time ran out may have been sent.
-        Err(_) if sending.load(Ordering::Relaxed) => OffResult::Unknown(words),
-        Err(_) => OffResult::Silent(format!("{words} to what comes before the command")),
+        Err(_) if sending.load(Ordering::Relaxed) => {
+            OffResult::Unknown(format!("no answer within {} s", job.limit.as_secs()))
+        }
+        Err(_) => OffResult::Silent(out_of_time(job.limit)),
     };
     let took = clock::since_boot().saturating_sub(started);
     let driver = context.caches.driver_of(&device.name);
@@ -280,6 +282,7 @@ async fn command(
     job: &Job,
     device: &Device,
     attempt: &Attempt,
+    started: Duration,
     sending: &AtomicBool,
 ) -> OffResult {
     let written = attempt.versions.get(&device.name);
@@ -292,13 +295,16 @@ async fn command(
     };
     let _turn = context.devices.turn(driver.as_ref()).await;
     let mut session = driver.open();
-    let prepared = session.prepare_off().await;
+    // Within the command's time: what the session has seen outlives it.
+    let left = (started + job.limit).saturating_sub(clock::since_boot());
+    let prepared = timeout(left, session.prepare_off()).await;
     if let Some(reading) = session.seen() {
         job.heard.note(device, &reading);
     }
     let identity = match prepared {
-        Ok(identity) => identity,
-        Err(error) => return unsent(&error),
+        Ok(Ok(identity)) => identity,
+        Ok(Err(error)) => return unsent(&error),
+        Err(_) => return OffResult::Silent(out_of_time(job.limit)),
     };
     if let Err(wrong) = device.identity.check(&device.name, &identity) {
         return OffResult::NotSent(wrong.to_string());
@@ -320,6 +326,11 @@ async fn command(
         Ok(OffOutcome::Unknown(error)) => OffResult::Unknown(error.to_string()),
         Err(error) => unsent(&error),
     }
+}
+
+fn out_of_time(limit: Duration) -> String {
+    let seconds = limit.as_secs();
+    format!("no answer within {seconds} s to what comes before the command")
 }
 
 fn unsent(error: &DeviceError) -> OffResult {

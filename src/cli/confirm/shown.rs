@@ -1,8 +1,8 @@
 //! What is shown to whoever is about to give their word: what the devices have said and when, what the incident says, and what runs there.
 
-use super::{Scene, is_adopted, outage};
+use super::signs::Said;
+use super::{Scene, is_adopted, outage, read};
 use crate::api::device::FenceDevice;
-use crate::api::device_status::PowerState;
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::PowerReading;
 use crate::api::settings::FenceMode;
@@ -28,7 +28,7 @@ pub(super) fn shown(scene: &Scene, fence: &NodeFence, server: &str, now: Timesta
         .map(|it| device_row(it, read(it, fence), began, now))
         .collect();
     text += &table(["DEVICE", "POWER", "READ"], &rows);
-    text += &lights(scene, fence, began, now);
+    text += &lights(scene, fence, now);
     if is_adopted(fence) {
         text += &wrapped(
             "It was made of a mark that stood on its Node: no device is asked beside your word",
@@ -60,25 +60,16 @@ pub(super) fn shown(scene: &Scene, fence: &NodeFence, server: &str, now: Timesta
 }
 
 /// What stands in capitals: that a silent device was on, or that none has answered.
-fn lights(scene: &Scene, fence: &NodeFence, began: Option<Timestamp>, now: Timestamp) -> String {
-    // One that reads Off now has told what became of that.
-    let is_off =
-        |it: &FenceDevice| read(it, fence).is_some_and(|it| it.power_state == PowerState::Off);
-    let machines = scene
-        .devices
-        .iter()
-        .filter(|it| it.spec.pdu.is_none() && !is_off(it));
+fn lights(scene: &Scene, fence: &NodeFence, now: Timestamp) -> String {
+    let machines = scene.devices.iter().filter(|it| it.spec.pdu.is_none());
     let on = machines.filter_map(|device| {
-        let at = last_on(scene, device, fence, began)?;
+        let at = Said::of(scene, device, fence).last_on()?;
         let (name, ago) = (device.name_any(), age(at, now));
         Some(format!("{name} SAID ON {ago} AGO, IN THIS OUTAGE: unless its power was cut since then, this machine runs"))
     });
     let on: String = on.map(|it| wrapped(&it, 0)).collect();
-    let has_answered = |it: &FenceDevice| match read(it, fence) {
-        Some(read) => read.power_state != PowerState::Unknown,
-        None => is_read_since(it, began),
-    };
-    match on.is_empty() && !scene.devices.iter().any(has_answered) {
+    let is_silent = |it: &FenceDevice| Said::of(scene, it, fence).is_nothing();
+    match on.is_empty() && scene.devices.iter().all(is_silent) {
         true => "NO DEVICE HAS BEEN READ IN THIS OUTAGE\n".to_owned(),
         false => on,
     }
@@ -114,32 +105,6 @@ pub(super) fn approval(fence: &NodeFence) -> Option<String> {
 fn is_read_since(device: &FenceDevice, began: Option<Timestamp>) -> bool {
     let read = device.status.as_ref().and_then(|it| it.last_success_time);
     read.is_some() && read >= began
-}
-
-/// What the incident has read of the device last.
-pub(super) fn read<'a>(device: &FenceDevice, fence: &'a NodeFence) -> Option<&'a PowerReading> {
-    let mut readings = fence.status.iter().flat_map(|it| &it.power_readings);
-    readings.find(|it| it.device == device.name_any())
-}
-
-/// When it has said last in this outage that the machine has power: to this incident, whatever the operator's clock says, to an earlier one, or as it was
-/// probed before.
-pub(super) fn last_on(
-    scene: &Scene,
-    device: &FenceDevice,
-    fence: &NodeFence,
-    began: Option<Timestamp>,
-) -> Option<Timestamp> {
-    let status = device.status.as_ref();
-    let probed = status.filter(|it| it.power_state.is_some_and(PowerState::has_power));
-    let probed = probed.and_then(|it| it.last_success_time);
-    let on = read(device, fence).and_then(|it| it.last_on_time);
-    let earlier = scene
-        .fences
-        .iter()
-        .filter_map(|it| read(device, it)?.last_on_time);
-    let before = earlier.chain(probed).filter(|at| Some(*at) >= began);
-    before.chain(on).max()
 }
 
 fn device_row(

@@ -50,7 +50,7 @@ fn what_is_known_of_the_node_stands_before_the_question() {
         },
         devices: vec![device(bmc), device(silent)],
         pods: Ok(vec![serde_json::from_value(pod).expect("a pod")]),
-        fences: Vec::new(),
+        earlier: Vec::new(),
     };
     let now = "2027-01-02T18:00:00Z".parse().expect("a time");
     let server = "https://kubernetes.example.com:6443";
@@ -88,7 +88,7 @@ fn scene(power: &str, read: &str) -> (Scene, NodeFence) {
         node: node.view(),
         devices: vec![serde_json::from_value(device).expect("a FenceDevice")],
         pods: Ok(Vec::new()),
-        fences: Vec::new(),
+        earlier: Vec::new(),
     };
     (scene, serde_json::from_value(fence).expect("a NodeFence"))
 }
@@ -158,43 +158,74 @@ fn what_a_device_said_to_an_earlier_incident_of_the_outage_it_has_said() {
     let (mut scene, _) = scene("Off", "2027-01-02T17:59:00Z");
     let spec = json!({"trigger": {"type": "Manual"}});
     let fence = self::fence(&spec, &json!([]));
-    for (said_on, is_shown) in [
-        ("2027-01-02T18:00:20Z", true),
-        ("2027-01-02T17:00:00Z", false),
+    let shown = |said: Value, scene: &mut Scene| {
+        scene.earlier = vec![self::fence(&spec, &json!([said]))];
+        shown(scene, &fence, "https://192.0.2.9", now)
+    };
+    let said = |state: &str, on: Option<&str>| {
+        let mut said = reading("node-1-bmc", state);
+        said["lastOnTime"] = json!(on);
+        said
+    };
+    let (within, before) = (Some("2027-01-02T18:00:20Z"), Some("2027-01-02T17:00:00Z"));
+    for (said, is_on, is_silent) in [
+        (said("Unknown", within), true, false),
+        (said("Unknown", before), false, true),
+        // It has told what became of that.
+        (said("Off", within), false, false),
+        (said("Off", None), false, false),
     ] {
-        let mut said = reading("node-1-bmc", "Unknown");
-        said["lastOnTime"] = json!(said_on);
-        scene.fences = vec![self::fence(&spec, &json!([said]))];
-        let text = shown(&scene, &fence, "https://192.0.2.9", now);
-        assert_eq!(
+        let text = shown(said, &mut scene);
+        let found = [
             text.contains("SAID ON 40s AGO, IN THIS OUTAGE"),
-            is_shown,
-            "{text}"
-        );
-        assert_eq!(
             text.contains("NO DEVICE HAS BEEN READ"),
-            !is_shown,
-            "{text}"
-        );
+        ];
+        assert_eq!(found, [is_on, is_silent], "{text}");
     }
+    // So has one that was probed since.
+    let (mut scene, _) = self::scene("Off", "2027-01-02T18:00:40Z");
+    let text = shown(said("Unknown", within), &mut scene);
+    assert!(!text.contains("SAID ON"), "{text}");
 }
 
 /// Whoever reads for a while is not to give a word by what has been overtaken meanwhile.
 #[test]
 fn an_on_or_a_warning_that_came_while_somebody_read_is_a_new_sign() {
-    let (scene, _) = scene("Off", "2027-01-02T17:59:00Z");
-    let spec = json!({"trigger": {"type": "Manual"}});
+    let (mut scene, _) = scene("Off", "2027-01-02T17:59:00Z");
+    let spec = json!({"trigger": {"type": "Manual"}, "fence": {"mode": "ConfirmOnly"}});
     let silent = reading("node-1-bmc", "Unknown");
-    let was = signs(&scene, &fence(&spec, &json!([silent])));
+    let mut before = fence(&spec, &json!([silent]));
+    let was = Signs::of(&scene, &before);
+    let refused = |fence: &NodeFence| refuse(&scene, fence, Some(&was)).err();
+    assert!(refused(&before).is_none());
     let mut later = silent.clone();
     later["sinceTime"] = json!("2027-01-02T18:00:55Z");
-    assert_eq!(signs(&scene, &fence(&spec, &json!([later]))), was);
+    assert!(refused(&fence(&spec, &json!([later]))).is_none());
     later["lastOnTime"] = json!("2027-01-02T18:00:50Z");
-    assert_ne!(signs(&scene, &fence(&spec, &json!([later]))), was);
-    let mut contradicted = fence(&spec, &json!([silent]));
-    let status = contradicted.status.as_mut().expect("a status");
-    status.contradictions = vec!["it renews its Lease".to_owned()];
-    assert_ne!(signs(&scene, &contradicted), was);
+    let on = refused(&fence(&spec, &json!([later]))).expect("it is on");
+    let told = "came up while you read: FenceDevice node-1-bmc has said On of this machine at 2027-01-02T18:00:50Z";
+    assert!(on.to_string().contains(told), "{on}");
+    let mut warns = |words: &[&str]| {
+        let status = before.status.as_mut().expect("a status");
+        status.contradictions = words.iter().map(|&it| it.to_owned()).collect();
+        before.clone()
+    };
+    let contradicted = warns(&["it renews its Lease"]);
+    let words = refused(&contradicted).expect("it is alive").to_string();
+    assert!(
+        words.contains("Cannot be true: it renews its Lease"),
+        "{words}"
+    );
+    // Another one of a kind is new, and one that has gone is not.
+    let was = Signs::of(&scene, &contradicted);
+    let news = |of: &NodeFence| Signs::of(&scene, of).news(&was);
+    assert!(news(&warns(&["it renews its Lease", "it runs pods"])).is_some());
+    assert!(news(&warns(&[])).is_none());
+    // Its kubelet has reported in a new boot, though it is not Ready yet.
+    let fence = warns(&[]);
+    scene.node.boot_id = "boot-9".to_owned();
+    let news = Signs::of(&scene, &fence).news(&was).expect("it has booted");
+    assert!(news.contains("Node node-1 has booted"), "{news}");
 }
 
 /// A NodeFence of the node, with what it has read last.

@@ -19,6 +19,11 @@ fn is_by_word(m: &Memory) -> bool {
     m.proven_off_by == Some(Witness::Word)
 }
 
+/// What has become of a word says nothing of their proof.
+fn is_by_devices(m: &Memory) -> bool {
+    matches!(m.proven_off_by, Some(Witness::Devices(_)))
+}
+
 /// What was known of the machine.
 pub(super) fn was_down(m: &Memory) -> &'static str {
     match is_by_word(m) {
@@ -150,7 +155,7 @@ pub(super) fn is_confirmed_down(s: &Settings, m: &Memory, node: &NodeView) -> bo
         && m.has_not_reported(node)
         && m.proof_doubted.is_none()
         && m.contradictions.is_empty()
-        && m.word_refuted.is_none()
+        && (m.word_refuted.is_none() || is_by_devices(m))
 }
 
 /// The machine was proven down, and nothing else is wanted. An off that may still land would turn off what somebody turns on: it is waited for

@@ -111,6 +111,7 @@ impl FenceDriver for Renewing {
             session: driver.open(),
             content,
             has_read: false,
+            seen: None,
             driver: self.clone(),
         })
     }
@@ -123,6 +124,8 @@ struct RenewingSession {
     content: Option<Digest>,
     /// Something was read in it, which must not count together with what is read in another.
     has_read: bool,
+    /// What an off's preparation has read of the power in the session before this one.
+    seen: Option<Reading>,
     driver: Renewing,
 }
 
@@ -141,6 +144,7 @@ impl RenewingSession {
             device = device.metadata.name, %node, target = made.driver.target(),
             "the device refused the credentials, and their Secret holds others by now: it is asked once more"
         );
+        self.seen = self.session.seen().or(self.seen.take());
         self.session = made.driver.open();
         self.content = made.content;
         true
@@ -182,7 +186,7 @@ impl FenceSession for RenewingSession {
     }
 
     fn seen(&self) -> Option<Reading> {
-        self.session.seen()
+        self.session.seen().or_else(|| self.seen.clone())
     }
 
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {

@@ -73,6 +73,17 @@ fn what_a_former_process_has_proven_for_others_is_not_turned_off_again() {
             false,
         ),
         (
+            "a word was refuted that proved nothing, by the On before the off",
+            none,
+            Record {
+                word_refuted: Some("the BMC reads On".to_owned()),
+                proven_by: [("default".to_owned(), vec!["bmc".to_owned()])].into(),
+                ..proven()
+            },
+            THEN,
+            true,
+        ),
+        (
             "the taint is still to come",
             RecoveryStrategy::OutOfServiceTaint,
             proven(),

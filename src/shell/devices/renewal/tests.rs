@@ -47,6 +47,8 @@ struct State {
     read: u32,
     /// When the Secret will be the one that the BMC takes.
     follows: Secret,
+    /// Both change once the system has been read, which tells elsewhere what it takes.
+    changes: bool,
 }
 
 impl Site {
@@ -57,6 +59,7 @@ impl Site {
             bmc: 1,
             read: 0,
             follows: Secret::Never,
+            changes: false,
         };
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
@@ -127,7 +130,7 @@ fn answer(state: &mut State, line: &str) -> (u16, Value) {
         state.follows = Secret::Never;
         return failure(401, "who are you?");
     }
-    let system = json!({
+    let mut system = json!({
         "@odata.type": "#ComputerSystem.v1_20_0.ComputerSystem",
         "PowerState": "Off",
         "UUID": crate::core::fixtures::MACHINE,
@@ -136,6 +139,14 @@ fn answer(state: &mut State, line: &str) -> (u16, Value) {
             "ResetType@Redfish.AllowableValues": ["ForceOff"],
         }},
     });
+    if std::mem::take(&mut state.changes) {
+        (state.secret, state.version) = (state.secret + 1, state.version + 1);
+        state.bmc += 2;
+        system["Actions"]["#ComputerSystem.Reset"] = json!({
+            "target": "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset",
+            "@Redfish.ActionInfo": "/redfish/v1/Systems/1/ResetActionInfo",
+        });
+    }
     (200, system)
 }
 
@@ -270,4 +281,16 @@ async fn a_command_that_is_refused_is_not_sent_again() {
     let refused = session.force_off().await.expect_err("refused");
     assert_eq!(refused.reason(), "AuthFailed");
     assert_eq!(site.asked(&mut seen), [RESET]);
+}
+
+/// S21: what the first session has read stays read, though the second one reads nothing.
+#[tokio::test]
+async fn what_was_read_before_the_password_was_refused_is_kept() {
+    let site = Site::new().await;
+    let driver = site.driver().await;
+    site.state.lock().expect("lock").changes = true;
+    let mut session = driver.open();
+    let refused = session.prepare_off().await.expect_err("refused twice");
+    assert_eq!(refused.reason(), "AuthFailed");
+    assert!(session.seen().is_some());
 }

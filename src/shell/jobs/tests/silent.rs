@@ -44,7 +44,7 @@ fn silence_is_told_from_every_answer() {
 async fn what_the_preparation_of_an_off_reads_is_heard() {
     let lab = Lab::new().await;
     lab.cluster.put(RESET, 403, failure(403, "no").1);
-    let job = Job {
+    let mut job = Job {
         heard: Heard::default(),
         early: None,
         order: DeviceOrder::Off(fixtures::attempt()),
@@ -59,6 +59,27 @@ async fn what_the_preparation_of_an_off_reads_is_heard() {
     let states = sights.into_iter().map(|it| it.reading.map(|it| it.state));
     assert_eq!(states.collect::<Vec<_>>(), [Ok(PowerState::On)]);
     assert!(job.heard.take().is_empty());
+    // Though the device hangs after that.
+    let mut elsewhere = system("On", MACHINE);
+    let reset = &mut elsewhere["Actions"]["#ComputerSystem.Reset"];
+    reset["@Redfish.ActionInfo"] = json!("/redfish/v1/Systems/1/ResetActionInfo");
+    reset
+        .as_object_mut()
+        .expect("an action")
+        .remove("ResetType@Redfish.AllowableValues");
+    lab.cluster.put(SYSTEM, 200, elsewhere);
+    const INFO: &str = "GET /redfish/v1/Systems/1/ResetActionInfo";
+    lab.cluster.put(INFO, 200, json!({}));
+    lab.cluster.delay(INFO, Duration::from_secs(6));
+    job.limit = Duration::from_secs(3);
+    let DeviceReply::Commanded { sights, results } = run(&lab.context, &job).await else {
+        panic!("an answer to an off");
+    };
+    assert!(
+        matches!(results["bmc"], OffResult::Silent(_)),
+        "{results:?}"
+    );
+    assert_eq!(sights.len(), 1);
     // Work that is lost on the way tells it, too.
     job.heard
         .note(&fixtures::bmc(), &fixtures::off_readings()[0].readings[0]);
