@@ -2,6 +2,7 @@
 
 mod change;
 mod commands;
+mod denial;
 mod meant;
 mod none_open;
 
@@ -16,6 +17,7 @@ use crate::core::observed::NodeView;
 use crate::shell::slim::SlimNode;
 pub use change::{again, change};
 pub use commands::commands;
+pub use denial::denied;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
@@ -131,9 +133,18 @@ fn lifted(fence: &NodeFence) -> Option<&str> {
 
 /// Is it of this Node as it has booted last, as far as it says?
 pub fn is_of_boot(fence: &NodeFence, node: &NodeView) -> bool {
-    let is = |it: &Option<String>, own: &str| it.as_deref().is_none_or(|it| it == own);
-    let spec = &fence.spec;
-    spec.node_name == node.name && is(&spec.node_uid, &node.uid) && is(&spec.boot_id, &node.boot_id)
+    let (spec, status) = (&fence.spec, fence.status.as_ref());
+    // A human's names neither; the operator binds it to what it finds.
+    let uid = spec
+        .node_uid
+        .as_ref()
+        .or(status.and_then(|it| it.node_uid.as_ref()));
+    let boot = spec
+        .boot_id
+        .as_ref()
+        .or(status.and_then(|it| it.boot_id.as_ref()));
+    let is = |it: Option<&String>, own: &String| it.is_none_or(|it| it == own);
+    spec.node_name == node.name && is(uid, &node.uid) && is(boot, &node.boot_id)
 }
 
 /// Has somebody said no to it?

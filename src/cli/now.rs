@@ -57,7 +57,7 @@ pub struct Args {
 pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let node = fences::node(cluster, &args.node).await?;
     let policies = cluster.ours::<NodeFencingPolicy>().await?;
-    let fences = fences::fences(cluster).await?;
+    let all = fences::fences(cluster).await?;
     refuse_ready(&node).map_err(Error::No)?;
     let wish = Wish {
         mode: args.mode.map(Mode::into),
@@ -65,8 +65,8 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
         user: cluster.asker().await?.name,
         reason: args.reason,
     };
-    let fence = wanted(&node, &policies, &fences, wish).map_err(Error::No)?;
-    let denied = denied(&node, &fences).filter(|_| !args.despite_denial);
+    let fence = wanted(&node, &policies, &all, wish).map_err(Error::No)?;
+    let denied = fences::denied(&node, &all).filter(|_| !args.despite_denial);
     let denied = denied.map(|it| past_denial(&it, fence.spec.fence.mode));
     let said = denied.transpose().map_err(Error::No)?;
     let write = args.dry_run.write("node-fencing-fencer");
@@ -91,21 +91,6 @@ fn refuse_ready(node: &NodeView) -> Result<(), String> {
     Ok(())
 }
 
-/// Whoever has denied a fence of the node as it runs, or does not run, may have their hands in the machine, whatever has become of that fence, and of the
-/// condition that it was for.
-fn denied(node: &NodeView, all: &[NodeFence]) -> Option<String> {
-    let mut denied = all.iter().filter(|it| fences::is_denied(it));
-    let fence = denied.find(|it| fences::is_of_boot(it, node))?;
-    let denial = fence.spec.approval.as_ref();
-    let by = denial.map(|it| format!(" by {} at {}: {}", it.user, it.time, it.reason));
-    Some(format!(
-        "NodeFence {} of Node {}, in this boot, was denied{}",
-        fence.name_any(),
-        node.name,
-        by.unwrap_or_default()
-    ))
-}
-
 /// What whoever goes past that is told.
 ///
 /// # Errors
@@ -124,62 +109,16 @@ fn past_denial(denied: &str, mode: FenceMode) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shell::slim::SlimNode;
-    use serde_json::{Value, json};
-
-    const SINCE: &str = "2027-01-02T18:00:00Z";
-
-    fn fence(name: &str, boot: Value, approval: &Value) -> NodeFence {
-        let fence = json!({
-            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": name},
-            "spec": {
-                "nodeName": "w-1", "nodeUID": "uid-1", "bootID": boot, "approval": approval, "trigger": {"type": "Manual"},
-            },
-        });
-        serde_json::from_value(fence).expect("a NodeFence")
-    }
-
-    /// Who has denied a fence of the node, by these NodeFences, whatever its kubelet says.
-    fn said(fences: &[NodeFence]) -> Option<String> {
-        let node: SlimNode = serde_json::from_value(json!({
-            "metadata": {"name": "w-1", "uid": "uid-1"},
-            "status": {
-                "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": SINCE}],
-                "nodeInfo": {"bootID": "boot-1"},
-            },
-        }))
-        .expect("a Node");
-        denied(&node.view(), fences)
-    }
 
     #[test]
     fn who_has_denied_it_is_asked_before_the_machine_is_turned_off() {
-        let none = Value::Null;
-        let denied =
-            json!({"decision": "Denied", "user": "ann", "reason": "we work on it", "time": SINCE});
-        let approved =
-            json!({"decision": "Approved", "user": "ann", "reason": "seen dark", "time": SINCE});
-        for boot in [json!("boot-1"), Value::Null] {
-            // What came of it, and what somebody else has let go of since, takes that back for nobody.
-            let fences = [
-                fence("w-1-later", none.clone(), &none),
-                fence("w-1-5c0ffee5", boot, &denied),
-            ];
-            let said = said(&fences).expect("somebody is at it");
-            let words = past_denial(&said, FenceMode::PowerOff).expect_err("it is asked for");
-            for part in [
-                "w-1-5c0ffee5 of Node w-1, in this boot, was denied by ann",
-                ": we work on it",
-                "--despite-denial",
-                "--mode ConfirmOnly",
-            ] {
-                assert!(words.contains(part), "no `{part}` in {words}");
-            }
-            // What turns nothing off is done, and whoever asks for it hears of them.
-            let words = past_denial(&said, FenceMode::ConfirmOnly).expect("it goes on");
-            assert!(words.contains("was denied by ann"), "{words}");
+        let denied = "NodeFence w-1-5c0ffee5 of Node w-1, in this boot, was denied by ann";
+        let refused = past_denial(denied, FenceMode::PowerOff).expect_err("it is asked for");
+        for part in [denied, "--despite-denial", "--mode ConfirmOnly"] {
+            assert!(refused.contains(part), "no `{part}` in {refused}");
         }
-        assert_eq!(said(&[fence("w-1", json!("boot-0"), &denied)]), None);
-        assert_eq!(said(&[fence("w-1", json!("boot-1"), &approved)]), None);
+        // What turns nothing off is done, and whoever asks for it hears of them.
+        let said = past_denial(denied, FenceMode::ConfirmOnly).expect("it goes on");
+        assert!(said.contains(denied), "{said}");
     }
 }

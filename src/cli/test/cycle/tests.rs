@@ -46,3 +46,23 @@ fn the_time_to_uncordon_the_node_is_that_of_the_settings() {
     assert_eq!(PowerOnSettings::default().timeout_seconds, 15 * 60);
     assert!(opening("w1", "s", false).contains("15"));
 }
+
+#[test]
+fn no_machine_is_cycled_under_the_hands_of_who_has_denied_a_fence() {
+    let node = NodeView {
+        name: "w-1".to_owned(),
+        ..crate::core::fixtures::node()
+    };
+    let fence = |decision: &str| -> NodeFence {
+        let approval = json!({"decision": decision, "user": "ann", "reason": "we work on it", "time": "2027-01-02T18:00:00Z"});
+        let fence = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "w-1-5c0ffee5"},
+            "spec": {"nodeName": "w-1", "trigger": {"type": "Manual"}, "approval": approval},
+        });
+        serde_json::from_value(fence).expect("a NodeFence")
+    };
+    refuse_denied(&node, &[fence("Approved")]).expect("nobody is at it");
+    let refused = refuse_denied(&node, &[fence("Denied")]).expect_err("ann is at it");
+    let words = refused.to_string();
+    assert!(words.contains("was denied by ann"), "{words}");
+}

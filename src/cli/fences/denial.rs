@@ -1,0 +1,84 @@
+//! Somebody has said no to a fence of a node: whoever turns its machine off hears of them first.
+
+use super::{is_denied, is_of_boot};
+use crate::api::fence::NodeFence;
+use crate::core::observed::NodeView;
+use kube::ResourceExt;
+
+/// Whoever has denied a fence of the node as it runs, or does not run, may have their hands in the machine, whatever has become of that fence, and of the
+/// condition that it was for.
+pub fn denied(node: &NodeView, all: &[NodeFence]) -> Option<String> {
+    let mut denied = all.iter().filter(|it| is_denied(it));
+    let fence = denied.find(|it| is_of_boot(it, node))?;
+    let denial = fence.spec.approval.as_ref();
+    let by = denial.map(|it| format!(" by {} at {}: {}", it.user, it.time, it.reason));
+    Some(format!(
+        "NodeFence {} of Node {}, in this boot, was denied{}",
+        fence.name_any(),
+        node.name,
+        by.unwrap_or_default()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::slim::SlimNode;
+    use serde_json::{Value, json};
+
+    const SINCE: &str = "2027-01-02T18:00:00Z";
+
+    fn fence(name: &str, spec: &Value) -> NodeFence {
+        let mut fence = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": name},
+            "spec": {"nodeName": "w-1", "nodeUID": "uid-1", "bootID": "boot-1", "trigger": {"type": "Manual"}},
+        });
+        json_patch::merge(&mut fence["spec"], spec);
+        serde_json::from_value(fence).expect("a NodeFence")
+    }
+
+    /// Who has denied a fence of the node, by these NodeFences, whatever its kubelet says.
+    fn said(fences: &[NodeFence]) -> Option<String> {
+        let node: SlimNode = serde_json::from_value(json!({
+            "metadata": {"name": "w-1", "uid": "uid-1"},
+            "status": {
+                "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": SINCE}],
+                "nodeInfo": {"bootID": "boot-1"},
+            },
+        }))
+        .expect("a Node");
+        denied(&node.view(), fences)
+    }
+
+    #[test]
+    fn a_denial_stands_for_the_boot_of_the_node_that_it_was_given_for() {
+        let answer = |decision: &str| json!({"approval": {"decision": decision, "user": "ann", "reason": "we work on it", "time": SINCE}});
+        let denial = |of: Value| {
+            let mut denial = answer("Denied");
+            for (key, value) in of.as_object().into_iter().flatten() {
+                denial[key] = value.clone();
+            }
+            fence("w-1-5c0ffee5", &denial)
+        };
+        for of in [json!({}), json!({"bootID": null}), json!({"nodeUID": null})] {
+            // What came of it, and what somebody else has let go of since, takes that back for nobody.
+            let fences = [fence("w-1-later", &json!({})), denial(of)];
+            let words = said(&fences).expect("somebody is at it");
+            let told = "NodeFence w-1-5c0ffee5 of Node w-1, in this boot, was denied by ann at 2027-01-02T18:00:00Z: we work on it";
+            assert_eq!(words, told);
+        }
+        for of in [
+            json!({"bootID": "boot-0"}),
+            json!({"nodeUID": "uid-0"}),
+            json!({"nodeName": "w-2"}),
+        ] {
+            assert_eq!(said(&[denial(of.clone())]), None, "{of}");
+        }
+        assert_eq!(said(&[fence("w-1", &answer("Approved"))]), None);
+        // One that a human has made names no boot; its record does.
+        let mut bound = denial(json!({"bootID": null}));
+        let status = json!({"bootID": "boot-0"});
+        bound.status = Some(serde_json::from_value(status).expect("a status"));
+        assert_eq!(said(&[bound]), None);
+    }
+}
