@@ -32,10 +32,12 @@ pub fn meant<'a>(fences: &'a [NodeFence], name: &Name) -> Option<&'a NodeFence> 
 pub async fn open(cluster: &Cluster, name: &Name) -> Result<NodeFence, Error> {
     let fences = fences(cluster).await?;
     let Some(fence) = open_of(&fences, name)? else {
-        let elsewhere = elsewhere(&fences, name);
+        let elsewhere = elsewhere(&fences, name, |it| !it.is_ended());
         return Err(Error::No(match name.of {
-            Some(Kind::NodeFence) => format!("there is no NodeFence `{name}`{elsewhere}"),
-            _ => none_open(cluster, &fences, &name.name).await? + &elsewhere,
+            Some(Kind::NodeFence) => format!(
+                "there is no NodeFence `{name}`{elsewhere}; `kubectl fence status` shows the open incidents"
+            ),
+            _ => none_open(cluster, &fences, name).await? + &elsewhere,
         }));
     };
     if name.of.is_none() && fence.spec.node_name != name.name {
@@ -47,8 +49,8 @@ pub async fn open(cluster: &Cluster, name: &Name) -> Result<NodeFence, Error> {
     Ok(fence.clone())
 }
 
-/// What bears that name of another kind than the one that was typed.
-fn elsewhere(fences: &[NodeFence], name: &Name) -> String {
+/// Which of those `is_meant` bears that name of another kind than the one that was typed.
+fn elsewhere(fences: &[NodeFence], name: &Name, is_meant: impl Fn(&NodeFence) -> bool) -> String {
     let of = match name.of {
         Some(Kind::Node) => Kind::NodeFence,
         Some(Kind::NodeFence) => Kind::Node,
@@ -58,7 +60,7 @@ fn elsewhere(fences: &[NodeFence], name: &Name) -> String {
         of: Some(of),
         ..name.clone()
     };
-    let Some(fence) = meant(fences, &other) else {
+    let Some(fence) = meant(fences, &other).filter(|it| is_meant(it)) else {
         return String::new();
     };
     let (fence, node) = (fence.name_any(), &fence.spec.node_name);
@@ -108,7 +110,7 @@ pub fn absent(fences: &[NodeFence], name: &Name) -> Error {
         Some(Kind::NodeFence) => format!("there is no NodeFence `{name}`"),
         _ => format!("there is no NodeFence `{name}`, and no incident of a Node of that name"),
     };
-    let elsewhere = elsewhere(fences, name);
+    let elsewhere = elsewhere(fences, name, |_| true);
     Error::No(format!(
         "{none}{elsewhere}; `kubectl fence history` lists those that there are"
     ))

@@ -4,6 +4,7 @@ use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::cli::cluster::{Cluster, Error, seen};
 use crate::cli::fences;
+use crate::cli::name::{Kind, Name};
 use crate::cli::unfenced::{World, of};
 use crate::core::observed::Ready;
 use crate::shell::slim::SlimNode;
@@ -17,9 +18,9 @@ use kube::ResourceExt;
 pub(super) async fn none_open(
     cluster: &Cluster,
     fences: &[NodeFence],
-    name: &str,
+    name: &Name,
 ) -> Result<String, Error> {
-    let node = seen(cluster.find(&cluster.api::<SlimNode>(), name).await)?;
+    let node = seen(cluster.find(&cluster.api::<SlimNode>(), &name.name).await)?;
     let policies = match &node {
         Ok(Some(_)) => seen(cluster.ours::<NodeFencingPolicy>().await)?,
         _ => Ok(Vec::new()),
@@ -34,13 +35,13 @@ pub(super) async fn none_open(
 }
 
 fn told(
-    name: &str,
+    name: &Name,
     node: Result<Option<&SlimNode>, &String>,
     policies: Result<&[NodeFencingPolicy], &String>,
     fences: &[NodeFence],
     now: Timestamp,
 ) -> String {
-    let ended = fences.iter().find(|it| it.spec.node_name == name);
+    let ended = fences.iter().find(|it| it.spec.node_name == name.name);
     let last = ended.map(|it| {
         format!(
             "; its last one, NodeFence {}, has ended {}: {}",
@@ -51,9 +52,11 @@ fn told(
     });
     let stands = match (node, policies) {
         (Ok(None), _) if last.is_none() => {
-            return format!(
-                "there is no NodeFence `{name}`, and no Node of that name; `kubectl fence status` shows the open incidents"
-            );
+            let none = match name.of {
+                Some(Kind::Node) => format!("there is no Node `{name}`"),
+                _ => format!("there is no NodeFence `{name}`, and no Node of that name"),
+            };
+            return format!("{none}; `kubectl fence status` shows the open incidents");
         }
         (Ok(None), _) => "there is no such Node any more".to_owned(),
         (Err(unknown), _) => format!("how that Node is is not known: {unknown}"),
@@ -106,19 +109,31 @@ mod tests {
         let now = "2027-01-02T18:00:09Z".parse().expect("a time");
         let ready = node("True");
         assert_eq!(
-            told("node-1", Ok(Some(&ready)), Ok(&[]), &[last], now),
+            told(&"node-1".into(), Ok(Some(&ready)), Ok(&[]), &[last], now),
             "no incident of Node node-1 is open: it is Ready; its last one, NodeFence node-1-5c0ffee5, has ended Aborted: denied by ann"
         );
-        let down = told("node-1", Ok(Some(&node("Unknown"))), Ok(&[]), &[], now);
+        let down = told(
+            &"node-1".into(),
+            Ok(Some(&node("Unknown"))),
+            Ok(&[]),
+            &[],
+            now,
+        );
         assert!(
             down.starts_with(
                 "no incident of Node node-1 is open: Ready=Unknown for 9s; not fenced: "
             ),
             "{down}"
         );
-        let nobody = told("nobody", Ok(None), Ok(&[]), &[], now);
+        let nobody = told(&"nobody".into(), Ok(None), Ok(&[]), &[], now);
         assert!(
             nobody.starts_with("there is no NodeFence `nobody`, and no Node"),
+            "{nobody}"
+        );
+        let (name, of) = ("nobody".to_owned(), Some(Kind::Node));
+        let nobody = told(&Name { name, of }, Ok(None), Ok(&[]), &[], now);
+        assert!(
+            nobody.starts_with("there is no Node `nobody`; "),
             "{nobody}"
         );
     }

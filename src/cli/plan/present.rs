@@ -5,13 +5,14 @@ use crate::api::fence::{DesiredState, NodeFence};
 use crate::api::policy::FenceMode;
 use crate::cli::fences;
 use crate::cli::unfenced::{Reason, World, of_view};
+use crate::core::hold::HeldBy;
 use crate::core::observed::NodeView;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Its incident is open, and goes on.
+/// Its incident is open, and goes on, now or by itself in its turn.
 const OPEN: &str = "Open";
 /// Its incident is open, and waits for somebody.
 const STUCK: &str = "Stuck";
@@ -22,8 +23,8 @@ const OBSERVED: &str = "Observed";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Present {
-    /// `Open`: its incident goes on. `Stuck`: that waits for somebody. `Observed`: that only observes. Another one is a reason of `kubectl fence status`, such as `Waiting`,
-    /// `Cleared` or `Denied`.
+    /// `Open`: its incident goes on, now or by itself in its turn. `Stuck`: that waits for somebody. `Observed`: that only observes. Another one is a
+    /// reason of `kubectl fence status`, such as `Waiting`, `Cleared` or `Denied`.
     pub reason: String,
     /// What becomes of it, or why nothing does, and the way out.
     pub message: String,
@@ -42,6 +43,14 @@ pub fn own<'a>(fences: &'a [NodeFence], node: &str) -> Option<&'a NodeFence> {
     own.find(|it| !it.is_ended())
 }
 
+/// Is all that holds it a brake that lifts by itself, or another process that goes on with it?
+fn waits_its_turn(fence: &NodeFence) -> bool {
+    let hold = fences::held(fence).and_then(HeldBy::named);
+    hold.is_some_and(|it| {
+        it.is_a_queue() || matches!(it, HeldBy::MaxPerHour | HeldBy::OtherProcess)
+    })
+}
+
 /// None: it is Ready, or never was, and has no incident.
 pub fn present(node: &NodeView, created: Option<Timestamp>, world: &World<'_>) -> Option<Present> {
     let name = &node.name;
@@ -55,6 +64,9 @@ pub fn present(node: &NodeView, created: Option<Timestamp>, world: &World<'_>) -
                 (STUCK, "somebody has let go of it")
             }
             _ if fences::escalated(fence).is_some() => (STUCK, "it calls for somebody"),
+            _ if waits_its_turn(fence) => {
+                (OPEN, "it is held, and goes on by itself once that is over")
+            }
             _ if fences::is_awaited(fence) => (STUCK, "it waits for an answer"),
             _ if fences::held(fence).is_some() => (STUCK, "it is held"),
             FenceMode::ConfirmOnly | FenceMode::PowerOff => (OPEN, "it goes on"),

@@ -223,7 +223,7 @@ fn news(told: &mut Steps, status: &Status, now: Timestamp) -> String {
     let nodes = told.keys().filter(|(kind, _)| *kind == "node");
     let over = nodes.filter(|(_, node)| !has_more(node)).map(|of| {
         let step = format!(
-            "{} <none> Over: it is Ready, or gone, and no incident of it is to come\n",
+            "{0} <none> Over: nothing more is to come of it here; how it stands: kubectl fence status {0}\n",
             of.1
         );
         (of.clone(), step)

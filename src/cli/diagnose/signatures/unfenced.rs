@@ -67,6 +67,9 @@ pub(super) fn why(index: &Index<'_>, node: &Machine) -> Why {
         words += &last(index, &view);
     }
     let mut way = by_hand(found.policy, &view.name);
+    if let Reason::Ended(fence) = found.reason {
+        way = again(fence);
+    }
     if kept_off.is_some() {
         way.why = format!("if whoever has said so agrees: {}", way.why);
     }
@@ -76,6 +79,12 @@ pub(super) fn why(index: &Index<'_>, node: &Machine) -> Why {
         words,
         steps,
     }
+}
+
+/// How it is fenced once more, as far as this one went.
+fn again(fence: &NodeFence) -> Step {
+    let command = format!("{} --reason \"WHY\"", fences::anew(fence));
+    step(fences::once_more(fence), command)
 }
 
 /// What to type, `way` being how it is fenced all the same.
@@ -108,21 +117,15 @@ fn steps(
         ],
         Reason::Denied(fence) | Reason::Released(fence) => vec![
             explained(fence),
-            step(
-                format!(
+            Step {
+                why: format!(
                     "if that holds no more, and whoever has said so agrees: {}",
                     fences::once_more(fence)
                 ),
-                format!("{} --reason \"WHY\"", fences::anew(fence)),
-            ),
+                ..again(fence)
+            },
         ],
-        Reason::Ended(fence) => vec![
-            explained(fence),
-            step(
-                fences::once_more(fence),
-                format!("{} --reason \"WHY\"", fences::anew(fence)),
-            ),
-        ],
+        Reason::Ended(fence) => vec![explained(fence), way],
         // A human's fence of it is held, too.
         Reason::Held(HeldBy::NeverReported) => shown.into_iter().collect(),
         Reason::Waiting | Reason::Late | Reason::NoCondition | Reason::Held(_) => {

@@ -286,7 +286,7 @@ fn an_open_incident_of_the_node_goes_on_and_holds_nothing() {
     let (plan, text) = of(&facts);
     assert!(flat(&text).contains("it only observes"), "{text}");
     assert!(!plan.recovers);
-    // Nor does one go on that waits for somebody.
+    // What waits for its turn alone goes on by itself, and what waits for somebody does not.
     let with = |kind: &str, reason: &str| {
         let mut more = checking.clone();
         let conditions = more["status"]["conditions"].as_array_mut().expect("a list");
@@ -297,10 +297,17 @@ fn an_open_incident_of_the_node_goes_on_and_holds_nothing() {
     asked.spec.fence.approval.mode = ApprovalMode::Manual;
     let mut released = fence("PowerOff", checking.clone());
     released.spec.desired_state = DesiredState::Released;
+    for hold in ["Storm", "MaxConcurrent", "MaxPerHour", "OtherProcess"] {
+        facts.fences = vec![with("Held", hold)];
+        let (plan, text) = of(&facts);
+        let words = "it is held, and goes on by itself once that is over";
+        assert!(flat(&text).contains(words), "no `{words}` in {text}");
+        assert!(plan.recovers, "{hold}");
+    }
     for (stuck, words) in [
         (with("Escalated", "StillOn"), "it calls for somebody"),
         (with("Held", "Paused"), "it is held"),
-        (with("Held", "Storm"), "it waits for an answer"),
+        (with("Held", "FailureDomain"), "it waits for an answer"),
         (asked, "it waits for an answer"),
         (released, "somebody has let go of it"),
     ] {

@@ -201,7 +201,10 @@ async fn a_node_that_waits_for_its_policy_is_followed_until_it_is_ready() {
     assert!(step.starts_with(told), "{lines}");
     // The last line tells why nothing follows.
     let last = lines.lines().last().expect("a line");
-    assert!(last.contains("node-1 <none> Over: it is Ready"), "{lines}");
+    assert!(
+        last.contains("node-1 <none> Over: nothing more is to come of it here"),
+        "{lines}"
+    );
 }
 
 fn condition(kind: &str, status: &str, reason: &str) -> Value {

@@ -81,6 +81,20 @@ fn d1_says_that_the_incident_of_this_outage_was_denied_or_has_ended() {
     let told = format!("NodeFence {name} of this outage has ended StillOn: the BMC reads On");
     assert!(seen(&found, &told), "{found:#?}");
     assert!(!seen(&found, "should have begun"), "{found:#?}");
+    let again = |found: &Finding| {
+        let step = found.fix.iter().find(|it| it.command.contains(" now "));
+        step.expect("a step").why.clone()
+    };
+    assert!(!again(&found).contains("agrees"), "{found:#?}");
+    // A human's fence asks for no pause: whoever has paused it is asked.
+    let paused = json!([{"name": "ada"}]);
+    world.policies[0]["spec"]["pauseRequests"] = paused;
+    let found = world.only();
+    assert!(
+        again(&found).starts_with("if whoever has said so agrees: "),
+        "{found:#?}"
+    );
+    world.policies[0]["spec"]["pauseRequests"] = json!([]);
     ended["spec"]["trigger"] = json!({
         "type": "NodeCondition", "conditionType": "Ready", "conditionStatus": "Unknown",
         "unhealthySinceTime": "2026-11-26T06:50:00Z",
