@@ -133,18 +133,16 @@ fn lifted(fence: &NodeFence) -> Option<&str> {
 
 /// Is it of this Node as it has booted last, as far as it says?
 pub fn is_of_boot(fence: &NodeFence, node: &NodeView) -> bool {
-    let (spec, status) = (&fence.spec, fence.status.as_ref());
-    // A human's names neither; the operator binds it to what it finds.
-    let uid = spec
-        .node_uid
-        .as_ref()
-        .or(status.and_then(|it| it.node_uid.as_ref()));
-    let boot = spec
-        .boot_id
-        .as_ref()
-        .or(status.and_then(|it| it.boot_id.as_ref()));
+    let bound = fence.status.as_ref().and_then(|it| it.node_uid.as_ref());
+    let uid = fence.spec.node_uid.as_ref().or(bound);
     let is = |it: Option<&String>, own: &String| it.is_none_or(|it| it == own);
-    spec.node_name == node.name && is(uid, &node.uid) && is(boot, &node.boot_id)
+    fence.spec.node_name == node.name && is(uid, &node.uid) && is(boot(fence), &node.boot_id)
+}
+
+/// The boot that it is of. A human's names none; the operator binds it to the one that it finds.
+fn boot(fence: &NodeFence) -> Option<&String> {
+    let bound = fence.status.as_ref().and_then(|it| it.boot_id.as_ref());
+    fence.spec.boot_id.as_ref().or(bound)
 }
 
 /// Has somebody said no to it?
@@ -247,8 +245,12 @@ pub fn beside<'a>(message: &'a str, warnings: &[Warning]) -> Option<&'a str> {
 pub fn told(warnings: &[Warning]) -> impl Iterator<Item = &Warning> {
     let calls = warnings.iter().find(|it| it.kind == WarningKind::Escalated);
     let is_said = move |it: &Warning| {
-        let is_other = it.kind != WarningKind::Escalated;
-        is_other && calls.is_some_and(|call| call.words.contains(&it.words))
+        // Others are a name alone, which may stand in any words.
+        let is_whole = matches!(
+            it.kind,
+            WarningKind::ConfirmationRefused | WarningKind::Contradiction
+        );
+        is_whole && calls.is_some_and(|call| call.words.ends_with(&it.words))
     };
     warnings.iter().filter(move |it| !is_said(it))
 }
@@ -342,8 +344,14 @@ mod tests {
         );
         let refused = of(WarningKind::ConfirmationRefused, "bmc reads On; look");
         let other = of(WarningKind::Contradiction, "off, and it renewed its Lease");
-        let all = [calls.clone(), refused.clone(), other.clone()];
-        assert_eq!(told(&all).collect::<Vec<_>>(), [&calls, &other]);
+        let device = of(WarningKind::ContradictingDevice, "look");
+        let all = [
+            calls.clone(),
+            refused.clone(),
+            other.clone(),
+            device.clone(),
+        ];
+        assert_eq!(told(&all).collect::<Vec<_>>(), [&calls, &other, &device]);
         let quiet = [refused.clone(), other.clone()];
         assert_eq!(told(&quiet).collect::<Vec<_>>(), [&refused, &other]);
     }

@@ -10,6 +10,7 @@ use super::proof::{DeviceReadings, Require, reads_off, speaks_against};
 use super::quiesce::none_stays_with_its_volume;
 use super::reading::{PowerState, Reading};
 use super::word::{self, Word};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What an effect was, once it has been handed out: enough to learn from its reply.
@@ -175,10 +176,8 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
             memory.learned.quiesce.listed_before = pods;
         }
         DeviceReply::Commanded { results, .. } => {
-            // A device said it before its own command: it is our doing only if another one's came first.
             for device in &heard {
-                let mut others = results.iter().filter(|(name, _)| **name != device.device);
-                let is_ours = !device.outlets && others.any(|(_, it)| it.may_turn_off());
+                let is_ours = memory.has_commanded || is_off_of_others(device, &heard, &results);
                 memory.said.note(device, is_ours);
             }
             commanded(settings, memory, results, now);
@@ -217,6 +216,25 @@ fn as_seen<'a>(settings: &Settings, lists: impl Iterator<Item = &'a mut Vec<PodV
     if settings.deletes_node() {
         lists.for_each(|pods| none_stays_with_its_volume(pods));
     }
+}
+
+/// What a device says before its own command is our doing only if another one's was sent before that. A device that is read while its own command is
+/// prepared was not commanded yet.
+fn is_off_of_others(
+    device: &DeviceReadings,
+    heard: &[DeviceReadings],
+    results: &BTreeMap<String, OffResult>,
+) -> bool {
+    let was_already = results.get(&device.device) == Some(&OffResult::AlreadyOff);
+    let said = device.readings.iter().map(|it| it.answered).max();
+    let is_later = |other: &str| {
+        let of_other = heard.iter().filter(|it| it.device == other);
+        let mut readings = of_other.flat_map(|it| &it.readings);
+        readings.any(|it| Some(it.answered) >= said)
+    };
+    let mut others = results.iter().filter(|(name, _)| **name != device.device);
+    let may_be = others.any(|(name, it)| it.may_turn_off() && !is_later(name));
+    may_be && !was_already && !device.outlets
 }
 
 /// By the device as it was asked: whatever became of its FenceDevice since, or of the level that it was in.
@@ -337,7 +355,7 @@ fn is_off(settings: &Settings, device: &str, reading: &Reading) -> bool {
 fn commanded(
     settings: &Settings,
     memory: &mut Memory,
-    results: std::collections::BTreeMap<String, OffResult>,
+    results: BTreeMap<String, OffResult>,
     now: Duration,
 ) {
     if settings.power_on.is_some() {
@@ -366,7 +384,7 @@ fn commanded(
 }
 
 /// What was sent counts, whatever came of it (S11).
-fn turned_on(memory: &mut Memory, results: std::collections::BTreeMap<String, OnResult>) {
+fn turned_on(memory: &mut Memory, results: BTreeMap<String, OnResult>) {
     for (device, _) in results.iter().filter(|(_, result)| result.is_sent()) {
         let tries = memory.power_on.tries.entry(device.clone());
         tries.or_default().sent += 1;

@@ -39,6 +39,9 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(20);
 /// sent again, and further outlets of a PDU, follow within the command's 5 s, or not at all.
 const CLAIM_LIFE: Duration = Duration::from_secs(1);
 
+/// The preparation of a command ends so long before the command's time does, and the session can tell what it has seen.
+const LEFT_FOR_THE_REST: Duration = Duration::from_millis(100);
+
 /// The list beside a look may take so long.
 const PODS_NOW_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -296,7 +299,7 @@ async fn command(
     let _turn = context.devices.turn(driver.as_ref()).await;
     let mut session = driver.open();
     // Within the command's time: what the session has seen outlives it.
-    let left = (started + job.limit).saturating_sub(clock::since_boot());
+    let left = (started + job.limit).saturating_sub(clock::since_boot() + LEFT_FOR_THE_REST);
     let prepared = timeout(left, session.prepare_off()).await;
     if let Some(reading) = session.seen() {
         job.heard.note(device, &reading);

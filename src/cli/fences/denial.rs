@@ -1,6 +1,6 @@
 //! Somebody has said no to a fence of a node: whoever turns its machine off hears of them first.
 
-use super::{is_denied, is_of_boot};
+use super::{boot, is_denied, is_of_boot};
 use crate::api::fence::NodeFence;
 use crate::core::observed::NodeView;
 use kube::ResourceExt;
@@ -12,8 +12,12 @@ pub fn denied(node: &NodeView, all: &[NodeFence]) -> Option<String> {
     let fence = denied.find(|it| is_of_boot(it, node))?;
     let denial = fence.spec.approval.as_ref();
     let by = denial.map(|it| format!(" by {} at {}: {}", it.user, it.time, it.reason));
+    let boot = match boot(fence) {
+        Some(_) => "in this boot",
+        None => "of whichever boot",
+    };
     Some(format!(
-        "NodeFence {} of Node {}, in this boot, was denied{}",
+        "NodeFence {} of Node {}, {boot}, was denied{}",
         fence.name_any(),
         node.name,
         by.unwrap_or_default()
@@ -62,9 +66,15 @@ mod tests {
         };
         for of in [json!({}), json!({"bootID": null}), json!({"nodeUID": null})] {
             // What came of it, and what somebody else has let go of since, takes that back for nobody.
-            let fences = [fence("w-1-later", &json!({})), denial(of)];
+            let fences = [fence("w-1-later", &json!({})), denial(of.clone())];
             let words = said(&fences).expect("somebody is at it");
-            let told = "NodeFence w-1-5c0ffee5 of Node w-1, in this boot, was denied by ann at 2027-01-02T18:00:00Z: we work on it";
+            let boot = match of.get("bootID") {
+                Some(_) => "of whichever boot",
+                None => "in this boot",
+            };
+            let told = format!(
+                "NodeFence w-1-5c0ffee5 of Node w-1, {boot}, was denied by ann at 2027-01-02T18:00:00Z: we work on it"
+            );
             assert_eq!(words, told);
         }
         for of in [

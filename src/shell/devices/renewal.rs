@@ -10,7 +10,7 @@
 use super::access::{Access, Maker};
 use super::recent::Freshness;
 use crate::api::device::FenceDevice;
-use crate::core::reading::{Identity, Reading};
+use crate::core::reading::{Identity, PowerState, Reading};
 use crate::fence::credentials::Digest;
 use crate::fence::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome, Probe};
 use futures::FutureExt;
@@ -124,7 +124,7 @@ struct RenewingSession {
     content: Option<Digest>,
     /// Something was read in it, which must not count together with what is read in another.
     has_read: bool,
-    /// What an off's preparation has read of the power in the session before this one.
+    /// What an off's preparation has read of the power in the session before this one; that the machine had power counts whatever is read after it.
     seen: Option<Reading>,
     driver: Renewing,
 }
@@ -186,7 +186,10 @@ impl FenceSession for RenewingSession {
     }
 
     fn seen(&self) -> Option<Reading> {
-        self.session.seen().or_else(|| self.seen.clone())
+        let before = self.seen.as_ref();
+        let is_on = before.is_some_and(|it| it.state != PowerState::Off);
+        let now = self.session.seen().filter(|_| !is_on);
+        now.or_else(|| before.cloned())
     }
 
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
