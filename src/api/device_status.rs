@@ -65,6 +65,12 @@ pub struct FenceDeviceStatus {
     #[schemars(schema_with = "crd::time")]
     pub last_off_time: Option<Timestamp>,
 
+    /// When a probe last read that the machine has power (`On` or `Transitional`), whatever the device has said since; only for a device of one node.
+    /// Absent: never since its settings were changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crd::time")]
+    pub last_on_time: Option<Timestamp>,
+
     /// The machine as the device describes it; only for a device of one node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<SystemInfo>,

@@ -198,7 +198,8 @@ impl NodeFence {
             .is_some_and(|succeeded| succeeded.status != "Unknown")
     }
 
-    /// Does it have a place in its policy's budget, by its record? It has claimed the node, or more, and has not released it.
+    /// Does it have a place in its policy's budget, by its record? It has claimed the node, or more, and has not released it. One that was admitted just
+    /// now is known to the process that has, and to nobody else before the claim.
     pub fn was_admitted(&self) -> bool {
         let status = self.status.as_ref();
         status.is_some_and(|status| {

@@ -64,7 +64,7 @@ struct Scene {
     /// The pods that are there, or why they are not known.
     pods: Result<Vec<Pod>, String>,
     /// The other NodeFences of the Node in this boot: what a device said to one of them it has said.
-    earlier: Vec<NodeFence>,
+    others: Vec<NodeFence>,
 }
 
 /// Runs the command.
@@ -107,8 +107,9 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     args.dry_run.told_to_go_on(&name, &node, "confirmed")
 }
 
-/// A word was given, or something speaks against this one; `shown`: the signs of life that whoever gives it was shown.
+/// Something speaks against this word, or one was given; `shown`: the signs of life that whoever gives it was shown.
 fn refuse(scene: &Scene, fence: &NodeFence, shown: Option<&Signs>) -> Result<(), Error> {
+    against(scene, fence).map_err(Error::No)?;
     if fence.spec.manual_confirmation.is_some() {
         return Err(Error::No(format!(
             "NodeFence {} has a human's word already, which is given once; {}",
@@ -116,7 +117,6 @@ fn refuse(scene: &Scene, fence: &NodeFence, shown: Option<&Signs>) -> Result<(),
             another(fence)
         )));
     }
-    against(scene, fence).map_err(Error::No)?;
     match shown.and_then(|shown| Signs::of(scene, fence).news(shown)) {
         None => Ok(()),
         Some(news) => Err(Error::No(format!(
@@ -155,16 +155,16 @@ async fn scene(cluster: &Cluster, fence: &NodeFence) -> Result<Scene, Error> {
     let node = node.view();
     let mut devices = cluster.ours::<FenceDevice>().await?;
     devices.retain(|it| devices::serves(it, &node));
-    let mut earlier = cluster.ours::<NodeFence>().await?;
+    let mut others = cluster.ours::<NodeFence>().await?;
     let is_other = |it: &NodeFence| it.name_any() != fence.name_any();
-    earlier.retain(|it| is_other(it) && fences::is_of_boot(it, &node));
+    others.retain(|it| is_other(it) && fences::is_of_boot(it, &node));
     let there = ListParams::default().fields(&format!("spec.nodeName={name}"));
     let pods = cluster.list(&cluster.api::<Pod>(), &there).await;
     Ok(Scene {
         node,
         devices,
         pods: seen(pods)?,
-        earlier,
+        others,
     })
 }
 

@@ -17,7 +17,7 @@ use crate::core::observed::NodeView;
 use crate::shell::slim::SlimNode;
 pub use change::{again, change};
 pub use commands::commands;
-pub use denial::denied;
+pub use denial::{Denial, denied};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
@@ -113,11 +113,14 @@ pub fn is_awaited(fence: &NodeFence) -> bool {
     if fence.is_ended() || fence.spec.desired_state == DesiredState::Released {
         return false;
     }
+    is_asked_first(fence) || lifted(fence).is_some()
+}
+
+/// Is the answer still to come that its policy asks for? It waits for a human before any brake, and one that observes waits for nobody.
+pub fn is_asked_first(fence: &NodeFence) -> bool {
     let settings = &fence.spec.fence;
     let is_asked = settings.approval.mode == ApprovalMode::Manual;
-    // It waits for a human before any brake, and one that observes waits for nobody.
-    let is_first = is_asked && settings.mode != FenceMode::Observe && fence.spec.approval.is_none();
-    is_first || lifted(fence).is_some()
+    is_asked && settings.mode != FenceMode::Observe && fence.spec.approval.is_none()
 }
 
 /// What holds it that an approval lifts, if an approval lets it go on. A policy that asks for one is no brake.

@@ -67,7 +67,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     };
     let fence = wanted(&node, &policies, &all, wish).map_err(Error::No)?;
     let denied = fences::denied(&node, &all).filter(|_| !args.despite_denial);
-    let denied = denied.map(|it| past_denial(&it, fence.spec.fence.mode));
+    let denied = denied.map(|it| past_denial(&it.words, fence.spec.fence.mode));
     let said = denied.transpose().map_err(Error::No)?;
     let write = args.dry_run.write("node-fencing-fencer");
     let made: NodeFence = cluster.create(&fence, &write).await?;
@@ -80,12 +80,12 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     told
 }
 
-/// A Ready node is never fenced (S6).
+/// A Ready node is never fenced (S6). Somebody may have typed another's name.
 fn refuse_ready(node: &NodeView) -> Result<(), String> {
     let name = &node.name;
     if node.ready() == Ready::True {
         return Err(format!(
-            "Node {name} is Ready: a Ready node is never fenced; cut its power or stop its kubelet, wait until it is NotReady, then ask again"
+            "Node {name} is Ready, and a Ready node is never fenced: is it the node that you mean? kubectl fence status shows those that are NotReady; pods leave one that runs by kubectl drain {name}"
         ));
     }
     Ok(())

@@ -126,6 +126,16 @@ impl HeldBy {
         }
     }
 
+    /// Is it over by itself, when others have done what they are at, or with the hour? A storm is not: it is over when machines come back.
+    #[must_use]
+    pub fn lifts_by_itself(self) -> bool {
+        match self {
+            Self::MaxConcurrent | Self::ClusterCap | Self::FailureDomain | Self::MaxPerHour => true,
+            Self::OtherProcess => true,
+            _ => false,
+        }
+    }
+
     /// Does the approval of an incident lift it?
     #[must_use]
     pub fn is_lifted_by_approval(self) -> bool {

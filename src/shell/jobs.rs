@@ -29,7 +29,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// How long one question to a device may take, its turn and its Secret included.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(20);
@@ -38,9 +38,6 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(20);
 /// sends at once, on the connection that the preparation has left open, or on a new one if that takes no more than another second. What is
 /// sent again, and further outlets of a PDU, follow within the command's 5 s, or not at all.
 const CLAIM_LIFE: Duration = Duration::from_secs(1);
-
-/// The preparation of a command ends so long before the command's time does, and the session can tell what it has seen.
-const LEFT_FOR_THE_REST: Duration = Duration::from_millis(100);
 
 /// The list beside a look may take so long.
 const PODS_NOW_TIMEOUT: Duration = Duration::from_secs(1);
@@ -256,8 +253,9 @@ async fn off(
 ) -> (String, OffResult) {
     let started = clock::since_boot();
     let sending = AtomicBool::new(false);
-    let command = command(context, job, device, attempt, started, &sending);
-    let result = match timeout(job.limit, command).await {
+    let deadline = Instant::now() + job.limit;
+    let command = command(context, job, device, attempt, deadline, &sending);
+    let result = match timeout_at(deadline, command).await {
         Ok(result) => result,
         // What was under way when time ran out may have been sent.
         Err(_) if sending.load(Ordering::Relaxed) => {
@@ -285,7 +283,7 @@ async fn command(
     job: &Job,
     device: &Device,
     attempt: &Attempt,
-    started: Duration,
+    deadline: Instant,
     sending: &AtomicBool,
 ) -> OffResult {
     let written = attempt.versions.get(&device.name);
@@ -298,9 +296,8 @@ async fn command(
     };
     let _turn = context.devices.turn(driver.as_ref()).await;
     let mut session = driver.open();
-    // Within the command's time: what the session has seen outlives it.
-    let left = (started + job.limit).saturating_sub(clock::since_boot() + LEFT_FOR_THE_REST);
-    let prepared = timeout(left, session.prepare_off()).await;
+    // Whoever waits for all of it looks here first, where what the session has seen outlives its time.
+    let prepared = timeout_at(deadline, session.prepare_off()).await;
     if let Some(reading) = session.seen() {
         job.heard.note(device, &reading);
     }

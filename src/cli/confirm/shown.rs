@@ -3,6 +3,7 @@
 use super::signs::Said;
 use super::{Scene, is_adopted, outage, read};
 use crate::api::device::FenceDevice;
+use crate::api::device_status::PowerState;
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::PowerReading;
 use crate::api::settings::FenceMode;
@@ -77,7 +78,8 @@ fn lights(scene: &Scene, fence: &NodeFence, now: Timestamp) -> String {
 
 /// A word lifts nothing that holds the incident, and dies while that does.
 fn held(fence: &NodeFence) -> String {
-    let Some(reason) = fences::held(fence) else {
+    let asked = fences::is_asked_first(fence).then_some("AwaitingApproval");
+    let Some(reason) = fences::held(fence).or(asked) else {
         return String::new();
     };
     let lifts = approval(fence).map(|it| format!("; an approval does{it}"));
@@ -128,9 +130,15 @@ fn device_row(
         power.map_or_else(|| "<unknown>".to_owned(), |it| format!("{it:?}")),
         at.map_or_else(
             || "<never>".to_owned(),
-            |at| match is_read_since(device, began) {
-                true => format!("{} ago", age(at, now)),
-                false => format!("{} ago, before the outage", age(at, now)),
+            |at| {
+                let silent = match power {
+                    Some(PowerState::Unknown) | None => "silent; it answered ",
+                    Some(_) => "",
+                };
+                match is_read_since(device, began) {
+                    true => format!("{silent}{} ago", age(at, now)),
+                    false => format!("{silent}{} ago, before the outage", age(at, now)),
+                }
             },
         ),
     ]

@@ -30,9 +30,13 @@ impl Said {
             let on = on.map(|at| (PowerState::On, at));
             on.into_iter().chain(now)
         };
-        let probed = device.status.as_ref();
-        let probed = probed.and_then(|it| it.power_state.zip(it.last_success_time));
-        let before = scene.earlier.iter().flat_map(of).chain(probed);
+        let status = device.status.as_ref();
+        let on = status.and_then(|it| it.last_on_time);
+        let on = on.map(|at| (PowerState::On, at));
+        // Of one that is silent by now that is when it answered last.
+        let probed = status.and_then(|it| it.power_state.zip(it.last_success_time));
+        let probed = probed.into_iter().chain(on);
+        let before = scene.others.iter().flat_map(of).chain(probed);
         let before = before.filter(|(_, at)| Some(*at) >= began);
         let mut said = Self::default();
         for (state, at) in before.chain(of(fence)) {

@@ -5,6 +5,8 @@ use crate::core::fixtures;
 use crate::core::observed::ConditionView;
 use serde_json::Value;
 
+mod held;
+
 const SHOWN: &str = "\
 Node worker-1 (nodefence/worker-1-5c0ffee5) of the cluster
 https://kubernetes.example.com:6443
@@ -50,7 +52,7 @@ fn what_is_known_of_the_node_stands_before_the_question() {
         },
         devices: vec![device(bmc), device(silent)],
         pods: Ok(vec![serde_json::from_value(pod).expect("a pod")]),
-        earlier: Vec::new(),
+        others: Vec::new(),
     };
     let now = "2027-01-02T18:00:00Z".parse().expect("a time");
     let server = "https://kubernetes.example.com:6443";
@@ -88,7 +90,7 @@ fn scene(power: &str, read: &str) -> (Scene, NodeFence) {
         node: node.view(),
         devices: vec![serde_json::from_value(device).expect("a FenceDevice")],
         pods: Ok(Vec::new()),
-        earlier: Vec::new(),
+        others: Vec::new(),
     };
     (scene, serde_json::from_value(fence).expect("a NodeFence"))
 }
@@ -130,6 +132,19 @@ fn a_reading_from_before_the_outage_is_shown_as_one_and_speaks_against_nothing()
     let row = "node-1-bmc   Unknown   in this incident, for 30s\n";
     assert!(text.contains(row) && text.contains(plain), "{text}");
     assert!(!text.contains("SAID ON"), "{text}");
+    // What a probe read before the device fell silent is not forgotten with it.
+    let (mut probed, unread) = scene("Unknown", "2027-01-02T18:00:20Z");
+    let status = probed.devices[0].status.as_mut().expect("a status");
+    status.last_on_time = "2027-01-02T18:00:20Z".parse().ok();
+    against(&probed, &unread).expect("somebody has gone to look");
+    let text = shown(&probed, &unread, "https://192.0.2.9", now);
+    for words in [
+        "node-1-bmc   Unknown   silent; it answered 40s ago\n",
+        "node-1-bmc SAID ON 40s AGO, IN THIS OUTAGE",
+    ] {
+        assert!(text.contains(words), "no `{words}` in {text}");
+    }
+    assert!(!text.contains(plain), "{text}");
     // A machine whose network was cut says nothing either.
     let mut cut = reading("node-1-bmc", "Unknown");
     cut["lastOnTime"] = json!("2027-01-02T18:00:20Z");
@@ -159,7 +174,7 @@ fn what_a_device_said_to_an_earlier_incident_of_the_outage_it_has_said() {
     let spec = json!({"trigger": {"type": "Manual"}});
     let fence = self::fence(&spec, &json!([]));
     let shown = |said: Value, scene: &mut Scene| {
-        scene.earlier = vec![self::fence(&spec, &json!([said]))];
+        scene.others = vec![self::fence(&spec, &json!([said]))];
         shown(scene, &fence, "https://192.0.2.9", now)
     };
     let said = |state: &str, on: Option<&str>| {
@@ -296,54 +311,6 @@ fn a_word_is_refused_while_the_incident_reads_on_in_every_mode() {
     assert_eq!(against(&scene, &on), Ok(()));
 }
 
-/// Nobody reads it while the incident is held.
-#[test]
-fn who_confirms_what_is_held_is_told_that_it_is_read_again_after_that() {
-    let (scene, _) = scene("On", "2027-01-02T17:59:00Z");
-    let spec = json!({"trigger": {"type": "Manual"}, "fence": {"mode": "ConfirmOnly"}});
-    let mut held = fence(&spec, &json!([reading("node-1-bmc", "On")]));
-    let condition = json!({
-        "type": "Held", "status": "True", "reason": "Storm", "message": "", "lastTransitionTime": "2027-01-02T18:00:40Z",
-    });
-    let status = held.status.as_mut().expect("a status");
-    status
-        .conditions
-        .push(serde_json::from_value(condition).expect("a condition"));
-    let refused = against(&scene, &held).expect_err("it reads On");
-    assert!(
-        refused.contains("asked again once nothing holds the incident (it is held: Storm; an approval lifts that: kubectl fence approve node-1 --reason WHY)"),
-        "{refused}"
-    );
-}
-
-/// In a rack that is dark a brake holds most of the nodes, and the word may die before it counts.
-#[test]
-fn whoever_confirms_what_is_held_is_told_that_a_word_lifts_nothing() {
-    let (scene, mut fence) = scene("Off", "2027-01-02T17:59:00Z");
-    fence.spec.fence.mode = FenceMode::PowerOff;
-    let now = "2027-01-02T18:01:00Z".parse().expect("a time");
-    let mut told = |reason: &str| {
-        let condition = json!({
-            "type": "Held", "status": "True", "reason": reason, "message": "", "lastTransitionTime": "2027-01-02T18:00:40Z",
-        });
-        let status = json!({"conditions": [condition]});
-        fence.status = serde_json::from_value(status).expect("a status");
-        let text = shown(&scene, &fence, "https://192.0.2.9", now);
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
-    };
-    let held = "IT IS HELD (Storm): your word counts for 15 minutes and does not lift that; an approval does, and the machine is turned off then: kubectl fence approve node-1 --reason WHY If this";
-    let held = held.replace(" If this", " 0 pod(s)");
-    let storm = told("Storm");
-    assert!(storm.contains(&held), "{storm}");
-    let paused = told("Paused");
-    assert!(
-        paused.contains(
-            "IT IS HELD (Paused): your word counts for 15 minutes and does not lift that 0 pod(s)"
-        ),
-        "{paused}"
-    );
-}
-
 #[test]
 fn a_word_is_refused_where_it_would_move_nothing() {
     let (scene, _) = scene("On", "2027-01-02T17:59:00Z");
@@ -374,4 +341,36 @@ fn a_word_is_refused_where_it_would_move_nothing() {
         refused.contains("kubectl fence now node-1 --mode ConfirmOnly"),
         "{refused}"
     );
+}
+
+/// Of a word that was refuted that it was is said first, and of a node that is Ready no other word is asked for.
+#[test]
+fn what_speaks_against_a_word_goes_before_that_one_was_given() {
+    let (mut scene, _) = scene("Off", "2027-01-02T17:59:00Z");
+    let word = json!({
+        "statement": "IVerifiedTheNodeIsPoweredOff", "nodeUID": "uid-1", "user": "ann", "reason": "dark", "time": "2027-01-02T18:00:30Z",
+    });
+    let spec = json!({"trigger": {"type": "Manual"}, "fence": {"mode": "ConfirmOnly"}, "manualConfirmation": word});
+    let mut given = fence(&spec, &json!([]));
+    let refused = |scene: &Scene, fence: &NodeFence| {
+        let refused = refuse(scene, fence, None).expect_err("it is given once");
+        refused.to_string()
+    };
+    assert!(refused(&scene, &given).contains("has a human's word already"));
+    let status = given.status.as_mut().expect("a status");
+    status.confirmation_refused = Some("FenceDevice bmc reads On".to_owned());
+    let words = refused(&scene, &given);
+    assert!(
+        words.contains("takes no word any more: FenceDevice bmc reads On"),
+        "{words}"
+    );
+    for condition in &mut scene.node.conditions {
+        condition.status = "True".to_owned();
+    }
+    let words = refused(&scene, &given);
+    assert!(
+        words.contains("Node node-1 is Ready: its machine runs"),
+        "{words}"
+    );
+    assert!(!words.contains("kubectl fence now"), "{words}");
 }

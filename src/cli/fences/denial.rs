@@ -5,23 +5,39 @@ use crate::api::fence::NodeFence;
 use crate::core::observed::NodeView;
 use kube::ResourceExt;
 
+/// A denial that stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denial {
+    /// The NodeFence that was denied.
+    pub fence: String,
+    /// Of which node and boot, by whom and why.
+    pub words: String,
+    /// Does it end with this boot? One that names none stands until its NodeFence is deleted.
+    pub ends_with_boot: bool,
+}
+
 /// Whoever has denied a fence of the node as it runs, or does not run, may have their hands in the machine, whatever has become of that fence, and of the
 /// condition that it was for.
-pub fn denied(node: &NodeView, all: &[NodeFence]) -> Option<String> {
+pub fn denied(node: &NodeView, all: &[NodeFence]) -> Option<Denial> {
     let mut denied = all.iter().filter(|it| is_denied(it));
     let fence = denied.find(|it| is_of_boot(it, node))?;
     let denial = fence.spec.approval.as_ref();
     let by = denial.map(|it| format!(" by {} at {}: {}", it.user, it.time, it.reason));
-    let boot = match boot(fence) {
-        Some(_) => "in this boot",
-        None => "of whichever boot",
+    let ends_with_boot = boot(fence).is_some();
+    let of = match ends_with_boot {
+        true => "in this boot",
+        false => "of whichever boot",
     };
-    Some(format!(
-        "NodeFence {} of Node {}, {boot}, was denied{}",
-        fence.name_any(),
-        node.name,
-        by.unwrap_or_default()
-    ))
+    let name = fence.name_any();
+    Some(Denial {
+        words: format!(
+            "NodeFence {name} of Node {}, {of}, was denied{}",
+            node.name,
+            by.unwrap_or_default()
+        ),
+        fence: name,
+        ends_with_boot,
+    })
 }
 
 #[cfg(test)]
@@ -42,7 +58,7 @@ mod tests {
     }
 
     /// Who has denied a fence of the node, by these NodeFences, whatever its kubelet says.
-    fn said(fences: &[NodeFence]) -> Option<String> {
+    fn said(fences: &[NodeFence]) -> Option<Denial> {
         let node: SlimNode = serde_json::from_value(json!({
             "metadata": {"name": "w-1", "uid": "uid-1"},
             "status": {
@@ -64,18 +80,19 @@ mod tests {
             }
             fence("w-1-5c0ffee5", &denial)
         };
-        for of in [json!({}), json!({"bootID": null}), json!({"nodeUID": null})] {
+        for (of, boot) in [
+            (json!({}), "in this boot"),
+            (json!({"bootID": null}), "of whichever boot"),
+            (json!({"nodeUID": null}), "in this boot"),
+        ] {
             // What came of it, and what somebody else has let go of since, takes that back for nobody.
-            let fences = [fence("w-1-later", &json!({})), denial(of.clone())];
-            let words = said(&fences).expect("somebody is at it");
-            let boot = match of.get("bootID") {
-                Some(_) => "of whichever boot",
-                None => "in this boot",
-            };
+            let fences = [fence("w-1-later", &json!({})), denial(of)];
+            let said = said(&fences).expect("somebody is at it");
             let told = format!(
                 "NodeFence w-1-5c0ffee5 of Node w-1, {boot}, was denied by ann at 2027-01-02T18:00:00Z: we work on it"
             );
-            assert_eq!(words, told);
+            assert_eq!(said.words, told);
+            assert_eq!(said.ends_with_boot, boot == "in this boot");
         }
         for of in [
             json!({"bootID": "boot-0"}),

@@ -43,12 +43,10 @@ pub fn own<'a>(fences: &'a [NodeFence], node: &str) -> Option<&'a NodeFence> {
     own.find(|it| !it.is_ended())
 }
 
-/// Is all that holds it a brake that lifts by itself, or another process that goes on with it?
+/// Is all that holds it over by itself?
 fn waits_its_turn(fence: &NodeFence) -> bool {
     let hold = fences::held(fence).and_then(HeldBy::named);
-    hold.is_some_and(|it| {
-        it.is_a_queue() || matches!(it, HeldBy::MaxPerHour | HeldBy::OtherProcess)
-    })
+    hold.is_some_and(HeldBy::lifts_by_itself) && !fences::is_asked_first(fence)
 }
 
 /// None: it is Ready, or never was, and has no incident.

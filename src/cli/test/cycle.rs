@@ -112,19 +112,29 @@ async fn fence(cluster: &Cluster, node: &NodeView, reason: String) -> Result<Nod
         user: cluster.asker().await?.name,
         reason,
     };
-    refuse_denied(node, &fences::fences(cluster).await?)?;
     let policies = cluster.ours::<NodeFencingPolicy>().await?;
-    wanted(node, &policies, &[], wish).map_err(Error::No)
+    let all = fences::fences(cluster).await?;
+    wished(node, &policies, &all, wish).map_err(Error::No)
 }
 
 /// Whoever has denied a fence may be at the machine, which would go off, and on again, under their hands.
-fn refuse_denied(node: &NodeView, all: &[NodeFence]) -> Result<(), Error> {
-    let denied = fences::denied(node, all);
-    denied.map_or(Ok(()), |denied| {
-        Err(Error::No(format!(
-            "{denied}: a power cycle turns the machine off, hard, and on again, whoever is at it; ask them: that counts until the machine boots (reboot it from its own shell), or until its NodeFence is deleted"
-        )))
-    })
+fn wished(
+    node: &NodeView,
+    policies: &[NodeFencingPolicy],
+    all: &[NodeFence],
+    wish: Wish,
+) -> Result<NodeFence, String> {
+    let Some(denied) = fences::denied(node, all) else {
+        return wanted(node, policies, all, wish);
+    };
+    let until = match denied.ends_with_boot {
+        true => "that counts until the machine boots, or until",
+        false => "that counts until",
+    };
+    Err(format!(
+        "{}: a power cycle turns the machine off, hard, and on again, whoever is at it; ask them; {until} its NodeFence is deleted (kubectl delete nodefence {})",
+        denied.words, denied.fence
+    ))
 }
 
 /// What would be lost if the machine went off, as an error with the way out.

@@ -47,10 +47,12 @@ pub(super) fn released(s: &Settings, m: &Memory) -> String {
         true => "taint".to_owned(),
         false => format!("`{}`", s.mark()),
     };
-    format!(
-        "{}, its pods and volumes are free, the operator's {mark} is gone again",
-        was_down(m)
-    )
+    let free = format!("its pods and volumes are free, the operator's {mark} is gone again");
+    // By which proof it was set nobody knows.
+    match s.adopted {
+        true => free,
+        false => format!("{}, {free}", was_down(m)),
+    }
 }
 
 /// The end of the incident, if nothing is left to do, or what is left to do after the release.

@@ -10,7 +10,7 @@
 use super::access::{Access, Maker};
 use super::recent::Freshness;
 use crate::api::device::FenceDevice;
-use crate::core::reading::{Identity, PowerState, Reading};
+use crate::core::reading::{Identity, Reading};
 use crate::fence::credentials::Digest;
 use crate::fence::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome, Probe};
 use futures::FutureExt;
@@ -187,7 +187,7 @@ impl FenceSession for RenewingSession {
 
     fn seen(&self) -> Option<Reading> {
         let before = self.seen.as_ref();
-        let is_on = before.is_some_and(|it| it.state != PowerState::Off);
+        let is_on = before.is_some_and(|it| it.state.has_power());
         let now = self.session.seen().filter(|_| !is_on);
         now.or_else(|| before.cloned())
     }

@@ -67,6 +67,8 @@ struct Known {
     reachable: Option<bool>,
     identity_verified: Option<bool>,
     last_success: Option<Timestamp>,
+    /// When a probe last read that the machine has power.
+    last_on: Option<Timestamp>,
 }
 
 impl Prober {
@@ -204,6 +206,10 @@ impl Known {
             reachable: holds(REACHABLE),
             identity_verified: holds(IDENTITY_VERIFIED),
             last_success: status.last_success_time,
+            // Other settings may lead to another device.
+            last_on: status
+                .last_on_time
+                .filter(|_| status.observed_generation == device.metadata.generation),
         }
     }
 }

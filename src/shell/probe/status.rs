@@ -36,6 +36,8 @@ pub struct Row<'a> {
     pub awaited: bool,
     /// When a probe last succeeded.
     pub last_success: Option<Timestamp>,
+    /// When one last read that the machine has power.
+    pub last_on: Option<Timestamp>,
 }
 
 /// The status that follows. `rows` are the nodes that the device serves, by name; `lives` says whether the Node that a pin
@@ -178,8 +180,12 @@ fn one_node(
     }
     set(device, status, READY, &judgement.ready, now);
     // Other settings may lead to another device.
+    let seen = |is: fn(PowerState) -> bool| seen(row.finding?, judgement, is);
     let before = status.last_off_time.filter(|_| is_current);
-    status.last_off_time = seen_off(row, judgement).or(before);
+    status.last_off_time = seen(|it| it == PowerState::Off).or(before);
+    let before = status.last_on_time.filter(|_| is_current);
+    // What stands in the status is written now and then only.
+    status.last_on_time = seen(PowerState::has_power).or(row.last_on).or(before);
     match row.finding.map(|finding| &finding.outcome) {
         Some(Ok(probe)) => {
             status.power_state = Some(probe.reading.state);
@@ -197,13 +203,16 @@ fn one_node(
     }
 }
 
-/// When this machine was found off, if it was.
-fn seen_off(row: &Row<'_>, judgement: &Judgement) -> Option<Timestamp> {
-    let finding = row.finding?;
+/// When this machine was found in such a state, if it was.
+pub fn seen(
+    finding: &Finding,
+    judgement: &Judgement,
+    is: impl Fn(PowerState) -> bool,
+) -> Option<Timestamp> {
     let probe = finding.outcome.as_ref().ok()?;
     let identity = judgement.identity.as_ref();
     let is_another = identity.is_some_and(|identity| identity.status == False);
-    (probe.reading.state == PowerState::Off && !is_another).then_some(finding.at)
+    (is(probe.reading.state) && !is_another).then_some(finding.at)
 }
 
 /// What the device says of itself; none: nothing.
@@ -322,6 +331,7 @@ pub fn worth_writing(
     let timeless = |status: &FenceDeviceStatus| FenceDeviceStatus {
         last_probe_time: None,
         last_success_time: None,
+        last_on_time: None,
         // That there is one is news, once.
         last_off_time: status.last_off_time.map(|_| Timestamp::UNIX_EPOCH),
         bmc: status.bmc.clone().map(|bmc| BmcInfo {

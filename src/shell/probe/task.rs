@@ -2,12 +2,13 @@
 
 use super::judge::{self, Finding};
 use super::schedule::{Changes, Ended, Pace, Pair, Schedule, Wanted};
-use super::status::NOT_READY_NODES_MAX;
+use super::status::{NOT_READY_NODES_MAX, seen};
 use super::write::Writer;
 use super::{Answer, Known, Prober, holds, open_request, request};
 use crate::api::device::{FenceDevice, IdentityCheck};
 use crate::core::identity;
 use crate::core::observed::{NodeView, Ready};
+use crate::core::reading::PowerState;
 use crate::fence::Extent;
 use crate::shell::cache::Change;
 use crate::shell::devices::serves;
@@ -360,6 +361,8 @@ impl Task {
         if well {
             known.last_success = Some(at);
         }
+        let on = seen(&finding, &judgement, PowerState::has_power);
+        known.last_on = on.or(known.last_on);
         known.finding = Some(Box::new(finding));
         self.writer.mark(&pair.device, now, patience(device));
         if well { Ended::Well } else { Ended::Failed }

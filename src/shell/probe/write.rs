@@ -181,6 +181,7 @@ impl Writer {
                 duplicate: duplicate.as_deref(),
                 awaited: finding.is_none() && !fenced,
                 last_success: known.and_then(|known| known.last_success),
+                last_on: known.and_then(|known| known.last_on),
             }
         });
         let rows: Vec<Row<'_>> = rows.collect();

@@ -295,9 +295,19 @@ fn an_open_incident_of_the_node_goes_on_and_holds_nothing() {
     };
     let mut asked = fence("PowerOff", checking.clone());
     asked.spec.fence.approval.mode = ApprovalMode::Manual;
+    let asked_and = |hold: &str| {
+        let mut asked = with("Held", hold);
+        asked.spec.fence.approval.mode = ApprovalMode::Manual;
+        asked
+    };
     let mut released = fence("PowerOff", checking.clone());
     released.spec.desired_state = DesiredState::Released;
-    for hold in ["Storm", "MaxConcurrent", "MaxPerHour", "OtherProcess"] {
+    for hold in [
+        "FailureDomain",
+        "MaxConcurrent",
+        "MaxPerHour",
+        "OtherProcess",
+    ] {
         facts.fences = vec![with("Held", hold)];
         let (plan, text) = of(&facts);
         let words = "it is held, and goes on by itself once that is over";
@@ -307,7 +317,8 @@ fn an_open_incident_of_the_node_goes_on_and_holds_nothing() {
     for (stuck, words) in [
         (with("Escalated", "StillOn"), "it calls for somebody"),
         (with("Held", "Paused"), "it is held"),
-        (with("Held", "FailureDomain"), "it waits for an answer"),
+        (with("Held", "Storm"), "it waits for an answer"),
+        (asked_and("OtherProcess"), "it waits for an answer"),
         (asked, "it waits for an answer"),
         (released, "somebody has let go of it"),
     ] {

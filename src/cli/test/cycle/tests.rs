@@ -61,8 +61,30 @@ fn no_machine_is_cycled_under_the_hands_of_who_has_denied_a_fence() {
         });
         serde_json::from_value(fence).expect("a NodeFence")
     };
-    refuse_denied(&node, &[fence("Approved")]).expect("nobody is at it");
-    let refused = refuse_denied(&node, &[fence("Denied")]).expect_err("ann is at it");
-    let words = refused.to_string();
+    let policy = json!({
+        "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFencingPolicy", "metadata": {"name": "all"},
+        "spec": {"nodeSelector": {}, "fence": {"mode": "PowerOff", "levels": [{"name": "bmc"}]}},
+    });
+    let policies = [serde_json::from_value(policy).expect("a policy")];
+    let wished = |of: NodeFence| {
+        let wish = Wish {
+            mode: Some(FenceMode::PowerOff),
+            turns_on: None,
+            user: "bob".to_owned(),
+            reason: "test".to_owned(),
+        };
+        wished(&node, &policies, &[of], wish)
+    };
+    let mut over = fence("Approved");
+    let ended = json!({"conditions": [{
+        "type": "Succeeded", "status": "True", "reason": "Recovered", "message": "", "lastTransitionTime": "2027-01-02T18:00:00Z",
+    }]});
+    over.status = Some(serde_json::from_value(ended).expect("a status"));
+    wished(over).expect("nobody is at it");
+    let words = wished(fence("Denied")).expect_err("ann is at it");
     assert!(words.contains("was denied by ann"), "{words}");
+    assert!(
+        words.ends_with("(kubectl delete nodefence w-1-5c0ffee5)"),
+        "{words}"
+    );
 }

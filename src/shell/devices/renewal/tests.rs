@@ -47,8 +47,11 @@ struct State {
     read: u32,
     /// When the Secret will be the one that the BMC takes.
     follows: Secret,
-    /// Both change once the system has been read, which tells elsewhere what it takes.
-    changes: bool,
+    /// What the machine is.
+    reads: &'static str,
+    /// The Secret changes once the system has been read, which tells elsewhere what it takes; and what the machine is to whoever reads it with the new
+    /// one, whom the BMC does not take either if that is none.
+    then: Option<Option<&'static str>>,
 }
 
 impl Site {
@@ -59,7 +62,8 @@ impl Site {
             bmc: 1,
             read: 0,
             follows: Secret::Never,
-            changes: false,
+            reads: "Off",
+            then: None,
         };
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
@@ -132,16 +136,17 @@ fn answer(state: &mut State, line: &str) -> (u16, Value) {
     }
     let mut system = json!({
         "@odata.type": "#ComputerSystem.v1_20_0.ComputerSystem",
-        "PowerState": "Off",
+        "PowerState": state.reads,
         "UUID": crate::core::fixtures::MACHINE,
         "Actions": {"#ComputerSystem.Reset": {
             "target": "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset",
             "ResetType@Redfish.AllowableValues": ["ForceOff"],
         }},
     });
-    if std::mem::take(&mut state.changes) {
+    if let Some(then) = state.then.take() {
         (state.secret, state.version) = (state.secret + 1, state.version + 1);
-        state.bmc += 2;
+        state.bmc += if then.is_some() { 1 } else { 2 };
+        state.reads = then.unwrap_or(state.reads);
         system["Actions"]["#ComputerSystem.Reset"] = json!({
             "target": "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset",
             "@Redfish.ActionInfo": "/redfish/v1/Systems/1/ResetActionInfo",
@@ -283,14 +288,26 @@ async fn a_command_that_is_refused_is_not_sent_again() {
     assert_eq!(site.asked(&mut seen), [RESET]);
 }
 
-/// S21: what the first session has read stays read, though the second one reads nothing.
+/// S21: what the first session has read stays read, though the second one reads nothing; and that the machine had power, whatever that one reads.
 #[tokio::test]
 async fn what_was_read_before_the_password_was_refused_is_kept() {
-    let site = Site::new().await;
-    let driver = site.driver().await;
-    site.state.lock().expect("lock").changes = true;
-    let mut session = driver.open();
-    let refused = session.prepare_off().await.expect_err("refused twice");
-    assert_eq!(refused.reason(), "AuthFailed");
-    assert!(session.seen().is_some());
+    for (first, then, seen) in [
+        ("On", None, "On"),
+        ("On", Some("Off"), "On"),
+        ("Off", Some("On"), "On"),
+        ("Unknown", Some("On"), "On"),
+        ("Off", None, "Off"),
+    ] {
+        let site = Site::new().await;
+        let driver = site.driver().await;
+        {
+            let mut state = site.state.lock().expect("lock");
+            (state.reads, state.then) = (first, Some(then));
+        }
+        let mut session = driver.open();
+        let prepared = session.prepare_off().await;
+        assert_eq!(prepared.is_ok(), then.is_some(), "{first} {then:?}");
+        let read = session.seen().expect("a reading");
+        assert_eq!(format!("{:?}", read.state), seen, "{first} {then:?}");
+    }
 }

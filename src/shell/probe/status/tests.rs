@@ -90,6 +90,7 @@ fn row<'a>(node: &'a str, finding: Option<&'a Finding>) -> Row<'a> {
         duplicate: None,
         awaited: finding.is_none(),
         last_success: well.then(|| wall(100)),
+        last_on: None,
     }
 }
 

@@ -22,24 +22,59 @@ fn when_the_machine_was_last_found_off_is_kept() {
     ));
     let mut then = |finding: &Finding| {
         let status = after(&device, finding);
-        let seen = status.last_off_time;
+        let seen = [status.last_off_time, status.last_on_time];
         device.status = Some(status);
-        seen
+        seen.map(|it| it.map(Timestamp::as_second))
     };
-    assert_eq!(
-        then(&probed(200, OTHER, PowerState::Off)),
-        None,
-        "another machine"
-    );
-    assert_eq!(then(&probed(210, OURS, PowerState::Transitional)), None);
-    assert_eq!(then(&probed(220, OURS, PowerState::Off)), Some(wall(220)));
-    assert_eq!(then(&probed(230, OURS, PowerState::On)), Some(wall(220)));
-    let silent = found(node("w1", OURS, "Unknown"), Err(silence()));
-    assert_eq!(then(&silent), Some(wall(220)));
-    assert_eq!(then(&probed(250, OURS, PowerState::Off)), Some(wall(250)));
+    let silent = || found(node("w1", OURS, "Unknown"), Err(silence()));
+    // The first answer, at 100 s, was On.
+    for (why, finding, seen) in [
+        (
+            "another machine",
+            probed(200, OTHER, PowerState::Off),
+            [None, Some(100)],
+        ),
+        (
+            "another machine",
+            probed(205, OTHER, PowerState::On),
+            [None, Some(100)],
+        ),
+        (
+            "between",
+            probed(210, OURS, PowerState::Transitional),
+            [None, Some(210)],
+        ),
+        (
+            "off",
+            probed(220, OURS, PowerState::Off),
+            [Some(220), Some(210)],
+        ),
+        (
+            "on",
+            probed(230, OURS, PowerState::On),
+            [Some(220), Some(230)],
+        ),
+        ("silent", silent(), [Some(220), Some(230)]),
+        (
+            "off again",
+            probed(250, OURS, PowerState::Off),
+            [Some(250), Some(230)],
+        ),
+    ] {
+        assert_eq!(then(&finding), seen, "{why}");
+    }
+    // The status is written now and then only: what was read since is not lost with the next silence.
+    let silent = silent();
+    let known = Row {
+        last_on: Some(wall(260)),
+        ..row("w1", Some(&silent))
+    };
+    let status = render(&device, &[known], |_| true, wall(270));
+    assert_eq!(status.last_on_time, Some(wall(260)));
     // Other settings may lead to another device.
     device.metadata.generation = Some(2);
-    assert_eq!(after(&device, &silent).last_off_time, None);
+    let status = after(&device, &silent);
+    assert_eq!((status.last_off_time, status.last_on_time), (None, None));
 }
 
 #[test]
@@ -52,6 +87,12 @@ fn that_a_machine_was_found_off_is_news_once() {
     let worth = |old, new| worth_writing(Some(&seen(old)), &seen(new), after, None);
     assert!(worth(None, Some(100)));
     assert!(!worth(Some(100), Some(110)));
+    // Each look at a machine that runs reads it.
+    let on = |at| FenceDeviceStatus {
+        last_on_time: Some(wall(at)),
+        ..FenceDeviceStatus::default()
+    };
+    assert!(!worth_writing(Some(&on(100)), &on(110), after, None));
 }
 
 /// The clock of a BMC runs all the time: by itself it is no news.
