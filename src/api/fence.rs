@@ -201,11 +201,14 @@ impl NodeFence {
     /// Does it have a place in its policy's budget, by its record? It has claimed the node, or more, and has not released it. One that was admitted just
     /// now is known to the process that has, and to nobody else before the claim.
     pub fn was_admitted(&self) -> bool {
+        let is_claimed = self.status.as_ref().is_some_and(|it| it.claim.is_some());
+        is_claimed || self.is_out_of_service()
+    }
+
+    /// Does its taint stand on the Node, by its record?
+    pub fn is_out_of_service(&self) -> bool {
         let status = self.status.as_ref();
-        status.is_some_and(|status| {
-            let is_out = status.taint_applied_time.is_some() && status.taint_removed_time.is_none();
-            status.claim.is_some() || is_out
-        })
+        status.is_some_and(|it| it.taint_applied_time.is_some() && it.taint_removed_time.is_none())
     }
 
     /// The commands that may still land, by what is recorded of them.

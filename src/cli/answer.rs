@@ -74,7 +74,9 @@ async fn answer(cluster: &Cluster, args: Args, decision: ApprovalDecision) -> Do
     match decision {
         ApprovalDecision::Approved => {
             let node = &fence.spec.node_name;
-            args.dry_run.told_to_go_on(&name, node, "approved")
+            let told = args.dry_run.told_to_go_on(&name, node, "approved");
+            complain(fences::what_a_yes_does(fence.spec.fence.mode));
+            told
         }
         ApprovalDecision::Denied => {
             let told = args.dry_run.told("nodefence", &name, "denied");
@@ -148,8 +150,7 @@ fn approved_in_vain(fence: &NodeFence) -> Option<String> {
 
 /// Why a denial would change nothing: it stops a fence until the node is out of service, and after that only that its machine is turned on.
 fn denied_in_vain(fence: &NodeFence) -> Option<String> {
-    let status = fence.status.as_ref()?;
-    let is_marked = status.taint_applied_time.is_some() && status.taint_removed_time.is_none();
+    let is_marked = fence.is_out_of_service();
     let turns_on = fence.spec.power_on.policy != PowerOnPolicy::Never;
     (is_marked && !turns_on).then(|| {
         let name = fence.name_any();

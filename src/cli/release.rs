@@ -2,6 +2,7 @@
 
 use super::cluster::Cluster;
 use super::dry_run::DryRun;
+use super::output::complain;
 use super::trail::{RELEASE, reason};
 use super::{Done, Error, fences};
 use crate::api::fence::{DesiredState, NodeFence};
@@ -47,7 +48,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let asker = cluster.asker().await?;
     // Whoever may patch a NodeFence may let go of it: this is the least of the roles that may.
     let write = args.dry_run.write("node-fencing-approver");
-    fences::change(cluster, &fence, &write, |fence| {
+    let fence = fences::change(cluster, &fence, &write, |fence| {
         refuse(fence, args.despite_late_off)?;
         Ok(json!({
             "metadata": {"annotations": RELEASE.of(&asker, &args.reason)},
@@ -55,8 +56,23 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
         }))
     })
     .await?;
-    args.dry_run
-        .told("nodefence", &fence.name_any(), "released")
+    let told = args
+        .dry_run
+        .told("nodefence", &fence.name_any(), "released");
+    if let Some(words) = not_let_go(&fence) {
+        complain(&words);
+    }
+    told
+}
+
+/// What whoever lets go of it after the taint has not let go of.
+fn not_let_go(fence: &NodeFence) -> Option<String> {
+    let node = &fence.spec.node_name;
+    fence.is_out_of_service().then(|| {
+        format!(
+            "Node {node} is out of service, and stays so until its pods and volumes are free and its machine is read off or has booted anew; kubectl fence status {node} says what that waits for"
+        )
+    })
 }
 
 /// It is released already, or a machine may go down in the hands of whoever lets go of it.
@@ -82,4 +98,33 @@ pub(super) fn may_go_down(fence: &NodeFence) -> bool {
     let status = fence.status.as_ref();
     let is_tainted = status.is_some_and(|it| it.taint_applied_time.is_some());
     !is_tainted && fence.commands_that_may_land().next().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_lets_go_after_the_taint_is_told_that_the_node_stays_out_of_service() {
+        let fence = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "w-1-5c0ffee5"},
+            "spec": {"nodeName": "w-1", "trigger": {"type": "Manual"}}, "status": {},
+        });
+        let of = |status: serde_json::Value| {
+            let mut fence = fence.clone();
+            fence["status"] = status;
+            not_let_go(&serde_json::from_value(fence).expect("a NodeFence"))
+        };
+        let at = "2027-01-02T18:00:00Z";
+        assert_eq!(of(json!({})), None);
+        let words = of(json!({"taintAppliedTime": at})).expect("the taint stands");
+        assert!(
+            words.starts_with("Node w-1 is out of service, and stays so"),
+            "{words}"
+        );
+        assert_eq!(
+            of(json!({"taintAppliedTime": at, "taintRemovedTime": at})),
+            None
+        );
+    }
 }

@@ -178,6 +178,8 @@ pub struct Incident {
     pub said: Vec<Moment>,
     /// What its devices have said last of the machine's power.
     pub power_readings: Vec<PowerReading>,
+    /// Who has denied another fence of the node in this boot, and may be at the machine.
+    pub denied: Option<String>,
     /// What an approval does, by its mode, if it waits for one.
     pub approval: Option<String>,
     /// What holds it that an approval lifts.
@@ -306,7 +308,8 @@ fn is_held(fence: &NodeFence) -> bool {
     fences::held(fence).is_some() || waits.iter().any(|it| it == fences::stage(fence))
 }
 
-fn incident(fence: &NodeFence) -> Incident {
+/// `denied`: who has denied another fence of its node.
+fn incident(fence: &NodeFence, denied: Option<String>) -> Incident {
     let status = fence.status.as_ref();
     Incident {
         node: fence.spec.node_name.clone(),
@@ -323,20 +326,11 @@ fn incident(fence: &NodeFence) -> Incident {
         warnings: fences::warnings(fence),
         said: words_of_people(fence),
         power_readings: status.map_or_else(Vec::new, |it| it.power_readings.clone()),
-        approval: fences::is_awaited(fence).then(|| approval(fence.spec.fence.mode).to_owned()),
+        denied,
+        approval: fences::is_awaited(fence)
+            .then(|| fences::what_a_yes_does(fence.spec.fence.mode).to_owned()),
         brake: fences::brake(fence).map(str::to_owned),
         commands: fences::commands(fence),
-    }
-}
-
-/// What a yes does. Whoever gives it may not have the policy at hand.
-fn approval(mode: FenceMode) -> &'static str {
-    match mode {
-        FenceMode::PowerOff => "mode PowerOff: a yes turns the machine off, hard",
-        FenceMode::ConfirmOnly => {
-            "mode ConfirmOnly: a yes turns nothing off, and it goes on once the machine is proven down"
-        }
-        FenceMode::Observe => "mode Observe: a yes has nothing done",
     }
 }
 
@@ -347,7 +341,13 @@ impl Incident {
         let only = self.brake.as_ref().map(|brake| {
             format!("Only if this machine is known to be dead: an approval lifts what holds it ({brake})")
         });
-        self.approval.iter().cloned().chain(only).collect()
+        let denied = self.denied.iter().map(|denied| {
+            format!("Whoever has denied another fence may be at the machine: ask them ({denied})")
+        });
+        denied
+            .chain(self.approval.iter().cloned())
+            .chain(only)
+            .collect()
     }
 }
 

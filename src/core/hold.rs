@@ -129,11 +129,11 @@ impl HeldBy {
     /// Is it over by itself, when others have done what they are at, or with the hour? A storm is not: it is over when machines come back.
     #[must_use]
     pub fn lifts_by_itself(self) -> bool {
-        match self {
-            Self::MaxConcurrent | Self::ClusterCap | Self::FailureDomain | Self::MaxPerHour => true,
-            Self::OtherProcess => true,
-            _ => false,
-        }
+        let is_the_others_turn = matches!(
+            self,
+            Self::MaxConcurrent | Self::ClusterCap | Self::FailureDomain | Self::OtherProcess
+        );
+        is_the_others_turn || self == Self::MaxPerHour
     }
 
     /// Does the approval of an incident lift it?

@@ -176,9 +176,9 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
             memory.learned.quiesce.listed_before = pods;
         }
         DeviceReply::Commanded { results, .. } => {
-            for device in &heard {
-                let is_ours = memory.has_commanded || is_off_of_others(device, &heard, &results);
-                memory.said.note(device, is_ours);
+            for before in &heard {
+                let is_ours = memory.has_commanded || is_off_of_others(before, &heard, &results);
+                memory.said.note(before, is_ours);
             }
             commanded(settings, memory, results, now);
         }

@@ -4,6 +4,7 @@
 //! nothing but one thing: right before an off command leaves, the claim is read once more, and beside it whether anybody has said no since, and
 //! without the one or against the other nothing is sent; before an on command leaves, that there is no claim.
 
+mod power_off;
 mod power_on;
 mod readings;
 mod unwanted;
@@ -11,25 +12,20 @@ mod unwanted;
 use super::context::Context;
 use super::early::EarlyDrivers;
 use super::{observe, resolve};
-use crate::api::fence_status::AttemptAction;
 use crate::clock::{self, Clock};
-use crate::core::attempt::{Attempt, OffResult};
+use crate::core::attempt::OffResult;
 use crate::core::incident::{Device, DeviceOrder, DeviceReply, Level, Settings};
 use crate::core::memory::{OwnClaim, Sight};
-use crate::core::observed::{PodView, Ready};
+use crate::core::observed::PodView;
 use crate::core::proof::DeviceReadings;
 use crate::core::reading::{PowerState, Reading};
-use crate::core::taint;
 use crate::core::word;
-use crate::fence::error::DeviceError;
+use crate::fence::FenceDriver;
 use crate::fence::manual::Manual;
-use crate::fence::{FenceDriver, OffOutcome};
-use futures::future::{Either, join_all, ready, select};
-use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use futures::future::join_all;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::timeout;
 
 /// How long one question to a device may take, its turn and its Secret included.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(20);
@@ -117,7 +113,7 @@ pub async fn run(context: &Context, job: &Job) -> DeviceReply {
             // To those that were written down, and to no other.
             let is_written = |device: &&Device| attempt.devices.contains(&device.name);
             let devices = job.level.devices.iter().filter(is_written);
-            let commands = devices.map(|device| off(context, job, device, attempt));
+            let commands = devices.map(|device| power_off::off(context, job, device, attempt));
             let results = join_all(commands).await.into_iter().collect();
             let sights = job.heard.take();
             DeviceReply::Commanded { sights, results }
@@ -245,101 +241,6 @@ async fn look(context: &Context, job: &Job, device: &Device) -> Sight {
     }
 }
 
-async fn off(
-    context: &Context,
-    job: &Job,
-    device: &Device,
-    attempt: &Attempt,
-) -> (String, OffResult) {
-    let started = clock::since_boot();
-    let sending = AtomicBool::new(false);
-    let deadline = Instant::now() + job.limit;
-    let command = command(context, job, device, attempt, deadline, &sending);
-    let result = match timeout_at(deadline, command).await {
-        Ok(result) => result,
-        // What was under way when time ran out may have been sent.
-        Err(_) if sending.load(Ordering::Relaxed) => {
-            OffResult::Unknown(format!("no answer within {} s", job.limit.as_secs()))
-        }
-        Err(_) => OffResult::Silent(out_of_time(job.limit)),
-    };
-    let took = clock::since_boot().saturating_sub(started);
-    let driver = context.caches.driver_of(&device.name);
-    let word = result.word();
-    context
-        .metrics
-        .fence_attempt(&driver, AttemptAction::PowerOff, word);
-    tracing::info!(
-        fence = %job.settings.fence, node = %job.settings.node, device = %device.name,
-        attempt = %attempt.id, result = ?word, words = result.words(), took_ms = took.as_millis(), "off command"
-    );
-    (device.name.clone(), result)
-}
-
-/// Everything that can be done before the command is done before it; then the claim is read again, and the command leaves. From then on it
-/// is `sending`.
-async fn command(
-    context: &Context,
-    job: &Job,
-    device: &Device,
-    attempt: &Attempt,
-    deadline: Instant,
-    sending: &AtomicBool,
-) -> OffResult {
-    let written = attempt.versions.get(&device.name);
-    if written.is_some_and(|version| *version != device.version) {
-        return OffResult::NotSent("it was changed since the command was written down".to_owned());
-    }
-    let (_, driver) = match driver(context, job, device).await {
-        Ok(found) => found,
-        Err(reason) => return OffResult::NotSent(reason),
-    };
-    let _turn = context.devices.turn(driver.as_ref()).await;
-    let mut session = driver.open();
-    // Whoever waits for all of it looks here first, where what the session has seen outlives its time.
-    let prepared = timeout_at(deadline, session.prepare_off()).await;
-    if let Some(reading) = session.seen() {
-        job.heard.note(device, &reading);
-    }
-    let identity = match prepared {
-        Ok(Ok(identity)) => identity,
-        Ok(Err(error)) => return unsent(&error),
-        Err(_) => return OffResult::Silent(out_of_time(job.limit)),
-    };
-    if let Err(wrong) = device.identity.check(&device.name, &identity) {
-        return OffResult::NotSent(wrong.to_string());
-    }
-    let looked = clock::since_boot();
-    if let Err(reason) = still_claimed(context, job, attempt).await {
-        return OffResult::NotSent(reason);
-    }
-    if let Err(reason) = may_still_leave(context, looked, "the claim") {
-        return OffResult::NotSent(reason);
-    }
-    sending.store(true, Ordering::Relaxed);
-    let Some(outcome) = context.term_end.lasts(session.force_off()).await else {
-        return OffResult::Unknown("this replica led no more when it was on its way".to_owned());
-    };
-    match outcome {
-        Ok(OffOutcome::Accepted) => OffResult::Accepted,
-        Ok(OffOutcome::AlreadyOff { .. }) => OffResult::AlreadyOff,
-        Ok(OffOutcome::Unknown(error)) => OffResult::Unknown(error.to_string()),
-        Err(error) => unsent(&error),
-    }
-}
-
-fn out_of_time(limit: Duration) -> String {
-    let seconds = limit.as_secs();
-    format!("no answer within {seconds} s to what comes before the command")
-}
-
-fn unsent(error: &DeviceError) -> OffResult {
-    match error.is_silence() {
-        true => OffResult::Silent(error.to_string()),
-        false => OffResult::NotSent(error.to_string()),
-    }
-}
-
 /// The last that is asked before a command leaves, where nothing is waited for any more: this replica leads, the cluster has not gone back in
 /// time, and what allows the command was read just now.
 fn may_still_leave(context: &Context, looked: Duration, what: &str) -> Result<(), String> {
@@ -359,45 +260,6 @@ fn may_still_leave(context: &Context, looked: Duration, what: &str) -> Result<()
         ));
     }
     Ok(())
-}
-
-/// S11, F12: no power command without a held claim, read by quorum right before it is sent, nor against a no, read beside it.
-async fn still_claimed(context: &Context, job: &Job, attempt: &Attempt) -> Result<(), String> {
-    let held = job.claim.as_ref().ok_or("no claim is held")?;
-    let node = pin!(observe::node(context, &job.settings.node));
-    let fence = pin!(observe::fence(context, &job.settings.fence));
-    // Side by side, but under our taint the second one is not waited for.
-    let (node, fence) = match select(node, fence).await {
-        Either::Left((node, fence)) => (node, Either::Left(fence)),
-        Either::Right((fence, node)) => (node.await, Either::Right(ready(fence))),
-    };
-    let node = unwanted::there(node, "the Node")?.view();
-    if node.uid != held.uid || node.claim() != Some(held.value.as_str()) {
-        return Err(format!(
-            "the claim was lost before the command: the Node carries {}",
-            node.claim().unwrap_or("none")
-        ));
-    }
-    if !held.boot_id.is_empty() && node.boot_id != held.boot_id {
-        return Err(format!(
-            "Node {} has booted anew: its boot ID is {}, to be turned off is {}",
-            node.name, node.boot_id, held.boot_id
-        ));
-    }
-    let is_tainted = taint::mark_of_claim(&node).is_some();
-    if node.marked_by().is_some() && !is_tainted {
-        return Err("somebody else has put the Node out of service".to_owned());
-    }
-    // Under our taint a node that says Ready with its old boot is the reason for the command.
-    if node.ready() == Ready::True && !is_tainted {
-        return Err("the Node is Ready again".to_owned());
-    }
-    match is_tainted {
-        // The machine has power while its volumes are being detached: no human's no makes that safe, and none stops the fence any more (S15).
-        // Nor is the record asked for: whoever makes it anew waits for this command like for any (S23).
-        true => Ok(()),
-        false => unwanted::still_wanted(context, fence.await, &node, attempt),
-    }
 }
 
 #[cfg(test)]

@@ -105,6 +105,15 @@ impl Facts {
         self.policies.unknown.as_deref() != Some(NOT_INSTALLED)
     }
 
+    /// Is there neither a pod nor a claim in this namespace?
+    pub fn is_empty_of(&self, namespace: &str) -> bool {
+        let is_in = |it: Option<&String>| it.is_some_and(|it| it == namespace);
+        let mut pods = self.pods.items.iter();
+        let mut claims = self.claims.items.iter();
+        !pods.any(|it| is_in(it.metadata.namespace.as_ref()))
+            && !claims.any(|it| is_in(it.metadata.namespace.as_ref()))
+    }
+
     /// Is a right missing to read all of it?
     pub fn is_forbidden(&self) -> bool {
         [

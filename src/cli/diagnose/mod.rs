@@ -17,16 +17,18 @@ pub mod stuck;
 #[cfg(test)]
 mod world;
 
-use super::cluster::{Cluster, Error as ClusterError, VIEWER};
+use super::cluster::{Cluster, Error as ClusterError, VIEWER, seen};
 use super::output::{Content, Form, forms, print, written};
 use super::table::wrapped;
-use super::{Done, Error};
+use super::{Done, Error, fences};
 use checklist::{Checklist, checklist};
 use clap::ArgAction;
 use facts::Facts;
 use finding::{Finding, Object};
 use index::Index;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::ResourceExt;
 use schemars::JsonSchema;
 use scope::{Kind, Scope, subject};
 use serde::Serialize;
@@ -110,6 +112,8 @@ pub struct Diagnosis {
     pub findings: Vec<Finding>,
     /// Pods that wait for a volume for a reason that none of the findings tells.
     pub waiting: Vec<String>,
+    /// Open incidents that call for people, of nodes that none of the findings tells of.
+    pub calls: Vec<String>,
 }
 
 impl Content for Diagnosis {
@@ -131,6 +135,11 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let scope = meant(cluster, &args)?;
     let facts = facts::read(cluster, scope.namespace()).await?;
     let diagnosis = diagnose(&facts, &scope)?;
+    if let Scope::Namespace(namespace) = &scope
+        && facts.is_empty_of(namespace)
+    {
+        refuse_absent(cluster, namespace).await?;
+    }
     print(&written(args.output, &diagnosis, |_| {
         told(&diagnosis, &scope, facts.now)
     })?)?;
@@ -142,6 +151,19 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
             (true, false) => ExitCode::FAILURE,
         },
     )
+}
+
+/// In a namespace that is not there nothing is found, and somebody may have mistyped it. Who may not read namespaces is not told.
+async fn refuse_absent(cluster: &Cluster, namespace: &str) -> Result<(), Error> {
+    let found = cluster.find(&cluster.api::<Namespace>(), namespace).await;
+    match seen(found)? {
+        Ok(Some(_)) | Err(_) => Ok(()),
+        Ok(None) => Err(Error::Cluster(ClusterError::Absent {
+            kind: "Namespace".to_owned(),
+            name: namespace.to_owned(),
+            way_out: "`kubectl get namespaces` lists those that there are".to_owned(),
+        })),
+    }
 }
 
 fn meant(cluster: &Cluster, args: &Args) -> Result<Scope, Error> {
@@ -172,9 +194,33 @@ pub fn diagnose(facts: &Facts, scope: &Scope) -> Result<Diagnosis, Error> {
         checklist: checklist(&index, scope),
         unknown: facts.unknown(),
         role: facts.is_forbidden().then_some(VIEWER),
+        calls: calls(facts, scope, &findings),
         findings: scope.of_it(&index, findings),
         waiting,
     })
+}
+
+/// Of a node that is Ready none of the signatures tells, and its incident may call for people all the same.
+fn calls(facts: &Facts, scope: &Scope, findings: &[Finding]) -> Vec<String> {
+    let told: BTreeSet<&Object> = findings.iter().flat_map(|it| &it.objects).collect();
+    let is_of_it = |node: &str| match scope {
+        Scope::All => true,
+        Scope::One(Kind::Node, _, name) => name == node,
+        Scope::One(..) | Scope::Namespace(_) => false,
+    };
+    let open = facts.fences.items.iter().filter(|it| !it.is_ended());
+    let calls = open.filter_map(|fence| {
+        let node = &fence.spec.node_name;
+        let (reason, words) = fences::escalated(fence)?;
+        let is_untold = !told.contains(&Object::of_cluster("node", node));
+        (is_of_it(node) && is_untold).then(|| {
+            format!(
+                "NodeFence {} of node {node} calls for you: {reason}: {words}: see kubectl fence status {node}",
+                fence.name_any()
+            )
+        })
+    });
+    calls.collect()
 }
 
 /// A detach in order looks like that, for some seconds.
@@ -274,6 +320,9 @@ fn told(diagnosis: &Diagnosis, scope: &Scope, now: Timestamp) -> String {
         let words =
             "and none of D1 to D10 tells why: a detach in order takes some seconds, look again";
         text += &wrapped(&format!("{waiting}, {words}"), 0);
+    }
+    for calls in &diagnosis.calls {
+        text += &wrapped(calls, 0);
     }
     if diagnosis.findings.is_empty() && !diagnosis.unknown.is_empty() {
         return text

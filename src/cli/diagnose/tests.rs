@@ -6,6 +6,8 @@ use super::*;
 use crate::cli::output::serialized;
 use crate::cli::table::WIDTH;
 
+mod calls;
+
 fn of(world: &World, kind: Kind, name: &str) -> Diagnosis {
     let scope = Scope::One(kind, "shop".to_owned(), name.to_owned());
     diagnose(&world.facts(), &scope).expect("a diagnosis")

@@ -59,6 +59,10 @@ fn summary(plan: &Plan) -> String {
         plan.verdict.obstacles.len(),
         plan.timeline.recovered_seconds,
     ) {
+        // With none that runs elsewhere there is no last one.
+        (0, Some(_)) if missing > 0 && !plan.pods.iter().any(runs_again) => {
+            format!("{when}, it would be fenced, and {pods}")
+        }
         (0, Some(seconds)) => format!(
             "{when}, it would be fenced, and {pods}, the last pod about {} after the power loss",
             time(seconds)
@@ -69,6 +73,10 @@ fn summary(plan: &Plan) -> String {
         ),
     };
     now + &wrapped(&words, 0)
+}
+
+fn runs_again(pod: &PodPlan) -> bool {
+    matches!(pod.outcome, Outcome::Recovers | Outcome::WithoutData)
 }
 
 fn verdict(verdict: &Verdict) -> String {

@@ -5,7 +5,7 @@
 //! time. That question also tells a dead connection from a quiet cluster.
 
 use super::sight::{Sight, leader, node};
-use super::{Args, Incident, Operator, Status, exit_code, incident, is_going_on, written};
+use super::{Args, Incident, Operator, Status, exit_code, is_going_on, written};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::cli::cluster::Cluster;
@@ -175,7 +175,7 @@ async fn draw<P: FnMut(&str) -> Result<(), Error>>(
             let sight = &shown.borrow().sight;
             let ended = sight.fences.iter().filter(|it| it.is_ended());
             let ended = ended.filter(|it| followed.contains(&it.name_any()));
-            status.incidents.extend(ended.map(incident));
+            status.incidents.extend(ended.map(|it| sight.incident(it)));
         }
         let text = match place.shape {
             Shape::Steps => news(&mut told, &status, now),

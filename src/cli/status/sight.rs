@@ -1,6 +1,6 @@
 //! What a status is made of: what was read once, and goes on by watches where it is followed.
 
-use super::{Operator, ReadyNode, Status, incident, of, operator, policy};
+use super::{Incident, Operator, ReadyNode, Status, incident, of, operator, policy};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::cli::cluster::{Cluster, seen, wall};
@@ -50,7 +50,7 @@ impl Sight {
         let status = Status {
             operator: self.operator.clone(),
             policies: policies.map(|it| policy(it, &self.fences, now)).collect(),
-            incidents: open.map(incident).collect(),
+            incidents: open.map(|it| self.incident(it)).collect(),
             unfenced: unfenced(&self.nodes, &world),
             unfenced_unknown: self.nodes_unknown.clone(),
             ready: None,
@@ -72,6 +72,23 @@ impl Sight {
             ready,
             ..of(status, name, &policies)
         }
+    }
+
+    /// What is known of this one.
+    pub fn incident(&self, fence: &NodeFence) -> Incident {
+        let node = self.node(&fence.spec.node_name).map(SlimNode::view);
+        let others: Vec<NodeFence> = match &node {
+            Some(node) => {
+                let all = self.fences.iter();
+                let all = all.filter(|it| it.name_any() != fence.name_any());
+                all.filter(|it| it.spec.node_name == node.name)
+                    .cloned()
+                    .collect()
+            }
+            None => Vec::new(),
+        };
+        let denied = node.and_then(|it| fences::denied(&it, &others));
+        incident(fence, denied.map(|it| it.words))
     }
 
     /// The Node of this name, if there is nothing to do about it.

@@ -4,6 +4,8 @@ use crate::cli::name::any;
 use crate::shell::slim::SlimNode;
 use serde_json::{Value, json};
 
+mod denied;
+
 const SINCE: &str = "2027-01-02T18:00:00Z";
 
 fn now() -> Timestamp {
@@ -313,7 +315,7 @@ fn what_a_brake_holds_is_approved_only_by_who_knows_better() {
                 "type": "Held", "status": "True", "reason": reason, "message": "words", "lastTransitionTime": SINCE,
             }]},
         });
-        incident(&serde_json::from_value(fence).expect("a NodeFence"))
+        incident(&serde_json::from_value(fence).expect("a NodeFence"), None)
     };
     let commands = [
         "kubectl fence approve node-1 --reason WHY",

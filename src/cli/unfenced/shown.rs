@@ -1,6 +1,6 @@
 //! How a screen and a program show a node that is down without an incident.
 
-use super::{CLEARED, World, at_present, verdict};
+use super::{CLEARED, Reason, World, at_present, verdict};
 use crate::api::conditions::READY;
 use crate::api::fence::NodeFence;
 use crate::cli::fences;
@@ -84,7 +84,11 @@ pub fn of_view(view: &NodeView, created: Option<Timestamp>, world: &World<'_>) -
     }
     let verdict = verdict(view, created, world);
     let doubt = verdict.reason.fence().and_then(fences::doubt);
-    let message = [Some(verdict.words), verdict.more].into_iter().flatten();
+    let is_told = matches!(verdict.reason, Reason::Denied(_) | Reason::Cleared(_));
+    let denied = fences::denied(view, world.fences).filter(|_| !is_told);
+    let denied = denied.map(|it| format!("{}: they may be at the machine", it.words));
+    let message = [Some(verdict.words), denied, verdict.more];
+    let message = message.into_iter().flatten();
     Some(Unfenced {
         node: view.name.clone(),
         ready: ready.status.clone(),

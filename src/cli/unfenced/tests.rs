@@ -268,6 +268,19 @@ fn who_has_said_no_is_named_and_only_of_this_outage() {
     released.metadata.managed_fields = serde_json::from_value(fields).expect("managed fields");
     let told = found(&node, &policies, &[released], at(60));
     assert!(told.message.contains("was released by a human"), "{told:?}");
+    // What became of a later one takes back no denial: whoever gave it may be at the machine.
+    let mut later = fence(
+        json!({"desiredState": "Released"}),
+        "False",
+        "Aborted",
+        json!({}),
+    );
+    later.metadata.name = Some("node-1-later".to_owned());
+    let both = [later, denied.clone()];
+    let told = found(&node, &policies, &both, at(60));
+    assert_eq!(told.reason, "Released");
+    let at_it = "NodeFence node-1-5c0ffee5 of Node node-1, in this boot, was denied by ann at 2027-01-02T18:00:00Z: in repair: they may be at the machine";
+    assert!(told.message.contains(at_it), "{told:?}");
     // The machine has booted since: that no was about another outage.
     let other = NodeFence {
         spec: crate::api::fence::NodeFenceSpec {

@@ -9,6 +9,7 @@ use crate::core::observed::LeaseView;
 use crate::core::quiesce::Quiesce;
 use std::collections::BTreeMap;
 
+mod before;
 mod off;
 mod proofs;
 
@@ -68,6 +69,14 @@ fn commanded(result: OffResult) -> DeviceReply {
         sights: Vec::new(),
         results: BTreeMap::from([("bmc".to_owned(), result)]),
     }
+}
+
+/// What this device says at this second, alone.
+fn says(device: &Device, state: PowerState, second: u64) -> DeviceReadings {
+    let mut reading = off_readings().remove(0).readings.remove(0);
+    let at = Duration::from_secs(second);
+    (reading.state, reading.asked, reading.answered) = (state, at, at);
+    DeviceReadings::of(device, vec![reading])
 }
 
 const EVERYTHING: [Asked; 10] = [

@@ -10,6 +10,7 @@ mod unwanted;
 
 use super::*;
 use crate::api::settings::FenceMode;
+use crate::core::attempt::Attempt;
 use crate::core::fixtures::{self, MACHINE};
 use crate::core::reading::PowerState;
 use crate::shell::fake::{self, Cluster, failure};

@@ -22,11 +22,13 @@ use crate::api::conditions::{self, ConditionStatus, IDENTITY_VERIFIED, REACHABLE
 use crate::api::device::{FenceDevice, PROBE_REQUESTED_AT};
 use crate::clock::Clock;
 use crate::core::assess::Readiness;
+use crate::core::reading::PowerState;
 use crate::fence::{DeviceClock, DeviceError, Extent, Probe};
 use jiff::Timestamp;
-use judge::Finding;
+use judge::{Finding, Judgement};
 use kube::{Client, ResourceExt};
 use schedule::Pair;
+use status::seen;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -181,6 +183,22 @@ impl Prober {
 }
 
 impl Known {
+    /// What was found, and how it is judged.
+    fn take(&mut self, device: &FenceDevice, finding: Finding, judgement: &Judgement) {
+        self.driver = device.spec.driver_name();
+        self.readiness = Some(judgement.readiness());
+        self.reachable = holds(judgement.reachable.status);
+        if let Some(identity) = &judgement.identity {
+            self.identity_verified = holds(identity.status);
+        }
+        if finding.outcome.is_ok() {
+            self.last_success = Some(finding.at);
+        }
+        let on = seen(&finding, judgement, PowerState::has_power);
+        self.last_on = on.or(self.last_on);
+        self.finding = Some(Box::new(finding));
+    }
+
     /// What an earlier process has left in the status.
     fn from_status(device: &FenceDevice) -> Self {
         let driver = device.spec.driver_name();

@@ -2,13 +2,12 @@
 
 use super::judge::{self, Finding};
 use super::schedule::{Changes, Ended, Pace, Pair, Schedule, Wanted};
-use super::status::{NOT_READY_NODES_MAX, seen};
+use super::status::NOT_READY_NODES_MAX;
 use super::write::Writer;
-use super::{Answer, Known, Prober, holds, open_request, request};
+use super::{Answer, Known, Prober, open_request, request};
 use crate::api::device::{FenceDevice, IdentityCheck};
 use crate::core::identity;
 use crate::core::observed::{NodeView, Ready};
-use crate::core::reading::PowerState;
 use crate::fence::Extent;
 use crate::shell::cache::Change;
 use crate::shell::devices::serves;
@@ -329,7 +328,7 @@ impl Task {
         if epoch_of(device, &node) != running.epoch {
             return Ended::Void;
         }
-        let (well, at) = (outcome.is_ok(), running.begun);
+        let well = outcome.is_ok();
         let mut known = self.prober.known();
         let known = known.entry(pair.clone()).or_default();
         let before = known.finding.take().and_then(|finding| finding.identity);
@@ -344,7 +343,7 @@ impl Task {
             Err(_) => before,
         };
         let finding = Finding {
-            at,
+            at: running.begun,
             node: judge::essence(node.view()),
             outcome,
             identity,
@@ -352,18 +351,7 @@ impl Task {
         };
         let duplicate = self.prober.devices.duplicate(&pair.device, &pair.node);
         let judgement = judge::judge(device, &finding, duplicate.as_deref());
-        known.driver = device.spec.driver_name();
-        known.readiness = Some(judgement.readiness());
-        known.reachable = holds(judgement.reachable.status);
-        if let Some(identity) = &judgement.identity {
-            known.identity_verified = holds(identity.status);
-        }
-        if well {
-            known.last_success = Some(at);
-        }
-        let on = seen(&finding, &judgement, PowerState::has_power);
-        known.last_on = on.or(known.last_on);
-        known.finding = Some(Box::new(finding));
+        known.take(device, finding, &judgement);
         self.writer.mark(&pair.device, now, patience(device));
         if well { Ended::Well } else { Ended::Failed }
     }

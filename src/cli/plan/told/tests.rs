@@ -116,6 +116,21 @@ fn a_plan_that_goes_through_says_when() {
     assert!(!text.contains("HELD"), "{text}");
 }
 
+/// There is no last one of none.
+#[test]
+fn where_no_pod_recovers_nothing_is_said_of_the_last_that_does() {
+    let (mut plan, text) = of(&facts(json!({}), vec![pod("web-1", "ReplicaSet")]));
+    let last = "the last pod about";
+    assert!(flat(&text).contains(last), "{text}");
+    for pod in &mut plan.pods {
+        pod.outcome = Outcome::Stays;
+    }
+    let text = flat(&told(&plan));
+    assert!(!text.contains(last), "{text}");
+    let none = "it would be fenced, and 1 of its 1 pods would not recover by themselves Verdict";
+    assert!(text.contains(none), "{text}");
+}
+
 const PLAN: &str = "\
 If Node w1 lost power now, it would be fenced, and everything on it would run
 again, 1 pod(s) without what was on the node alone, the last pod about 116s

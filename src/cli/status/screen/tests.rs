@@ -39,6 +39,7 @@ fn at(second: u32) -> Option<Timestamp> {
 
 fn incident(node: &str, stage: &str, deadline: u32, message: &str) -> Incident {
     Incident {
+        denied: None,
         node: node.to_owned(),
         fence: format!("{node}-5c0ffee5"),
         policy: Some("workers".to_owned()),

@@ -1,6 +1,8 @@
 //! S21: of a device that answers and refuses the off somebody may still read the power; one that is silent says nothing.
 
+use super::power_off::unsent;
 use super::*;
+use crate::fence::error::DeviceError;
 
 #[tokio::test]
 async fn a_device_that_answers_is_told_from_one_that_is_silent() {

@@ -77,6 +77,22 @@ fn when_the_machine_was_last_found_off_is_kept() {
     assert_eq!((status.last_off_time, status.last_on_time), (None, None));
 }
 
+/// What this process keeps between two writes of the status.
+#[test]
+fn when_a_machine_was_found_on_stays_known_when_its_device_falls_silent() {
+    let device = of_w1();
+    let mut known = crate::shell::probe::Known::default();
+    let mut take = |finding: Finding| {
+        let judgement = judge(&device, &finding, None);
+        known.take(&device, finding, &judgement);
+        known.last_on
+    };
+    let on = found(node("w1", OURS, "Unknown"), answer(OURS));
+    assert_eq!(take(on), Some(wall(100)));
+    let silent = found(node("w1", OURS, "Unknown"), Err(silence()));
+    assert_eq!(take(silent), Some(wall(100)));
+}
+
 #[test]
 fn that_a_machine_was_found_off_is_news_once() {
     let seen = |off: Option<i64>| FenceDeviceStatus {
