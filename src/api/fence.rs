@@ -198,8 +198,8 @@ impl NodeFence {
             .is_some_and(|succeeded| succeeded.status != "Unknown")
     }
 
-    /// Does it have a place in its policy's budget, by its record? It has claimed the node, or more, and has not released it. One that was admitted just
-    /// now is known to the process that has, and to nobody else before the claim.
+    /// Does it have a place in its policy's budget, by its record? It has claimed the node, or more, and has not released it. Who was admitted just
+    /// now, and has not claimed it yet, is known to the operator alone.
     pub fn was_admitted(&self) -> bool {
         let is_claimed = self.status.as_ref().is_some_and(|it| it.claim.is_some());
         is_claimed || self.is_out_of_service()

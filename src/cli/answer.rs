@@ -76,6 +76,12 @@ async fn answer(cluster: &Cluster, args: Args, decision: ApprovalDecision) -> Do
             let node = &fence.spec.node_name;
             let told = args.dry_run.told_to_go_on(&name, node, "approved");
             complain(fences::what_a_yes_does(fence.spec.fence.mode));
+            if let Some(denied) = fences::denied_beside(&fence, &fences::fences(cluster).await?) {
+                complain(&format!(
+                    "{}: they may be at the machine, ask them; to stop this one: kubectl fence release {name} --reason WHY",
+                    denied.words
+                ));
+            }
             told
         }
         ApprovalDecision::Denied => {

@@ -18,7 +18,7 @@ use crate::core::observed::NodeView;
 use crate::shell::slim::SlimNode;
 pub use change::{again, change};
 pub use commands::commands;
-pub use denial::{Denial, denied};
+pub use denial::{denied, denied_beside};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
@@ -136,10 +136,14 @@ fn lifted(fence: &NodeFence) -> Option<&str> {
 
 /// Is it of this Node as it has booted last, as far as it says?
 pub fn is_of_boot(fence: &NodeFence, node: &NodeView) -> bool {
-    let bound = fence.status.as_ref().and_then(|it| it.node_uid.as_ref());
-    let uid = fence.spec.node_uid.as_ref().or(bound);
     let is = |it: Option<&String>, own: &String| it.is_none_or(|it| it == own);
-    fence.spec.node_name == node.name && is(uid, &node.uid) && is(boot(fence), &node.boot_id)
+    fence.spec.node_name == node.name && is(uid(fence), &node.uid) && is(boot(fence), &node.boot_id)
+}
+
+/// UID of the Node that it is of, as [`boot`].
+fn uid(fence: &NodeFence) -> Option<&String> {
+    let bound = fence.status.as_ref().and_then(|it| it.node_uid.as_ref());
+    fence.spec.node_uid.as_ref().or(bound)
 }
 
 /// The boot that it is of. A human's names none; the operator binds it to the one that it finds.

@@ -5,7 +5,7 @@ use super::dry_run::DryRun;
 use super::output::complain;
 use super::trail::{RELEASE, reason};
 use super::{Done, Error, fences};
-use crate::api::fence::{DesiredState, NodeFence};
+use crate::api::fence::{DesiredState, NodeFence, TriggerType};
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -68,9 +68,14 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
 /// What whoever lets go of it after the taint has not let go of.
 fn not_let_go(fence: &NodeFence) -> Option<String> {
     let node = &fence.spec.node_name;
+    // Of a mark without a record no device is asked.
+    let until = match fence.spec.trigger.type_ {
+        TriggerType::External => "has booted anew, or is off by a human's word",
+        TriggerType::NodeCondition | TriggerType::Manual => "is read off or has booted anew",
+    };
     fence.is_out_of_service().then(|| {
         format!(
-            "Node {node} is out of service, and stays so until its pods and volumes are free and its machine is read off or has booted anew; kubectl fence status {node} says what that waits for"
+            "Node {node} is out of service, and stays so until its pods and volumes are free and its machine {until}; kubectl fence status {node} says what that waits for"
         )
     })
 }
@@ -106,25 +111,27 @@ mod tests {
 
     #[test]
     fn who_lets_go_after_the_taint_is_told_that_the_node_stays_out_of_service() {
-        let fence = json!({
-            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "w-1-5c0ffee5"},
-            "spec": {"nodeName": "w-1", "trigger": {"type": "Manual"}}, "status": {},
-        });
-        let of = |status: serde_json::Value| {
-            let mut fence = fence.clone();
-            fence["status"] = status;
+        let of = |trigger: &str, status: serde_json::Value| {
+            let fence = json!({
+                "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "w-1-5c0ffee5"},
+                "spec": {"nodeName": "w-1", "trigger": {"type": trigger}}, "status": status,
+            });
             not_let_go(&serde_json::from_value(fence).expect("a NodeFence"))
         };
         let at = "2027-01-02T18:00:00Z";
-        assert_eq!(of(json!({})), None);
-        let words = of(json!({"taintAppliedTime": at})).expect("the taint stands");
-        assert!(
-            words.starts_with("Node w-1 is out of service, and stays so"),
-            "{words}"
-        );
-        assert_eq!(
-            of(json!({"taintAppliedTime": at, "taintRemovedTime": at})),
-            None
-        );
+        assert_eq!(of("Manual", json!({})), None);
+        for (trigger, until) in [
+            ("Manual", "its machine is read off or has booted anew;"),
+            (
+                "External",
+                "its machine has booted anew, or is off by a human's word;",
+            ),
+        ] {
+            let words = of(trigger, json!({"taintAppliedTime": at})).expect("the taint stands");
+            assert!(words.starts_with("Node w-1 is out of service, and stays so"));
+            assert!(words.contains(until), "{words}");
+        }
+        let over = json!({"taintAppliedTime": at, "taintRemovedTime": at});
+        assert_eq!(of("Manual", over), None);
     }
 }

@@ -178,7 +178,7 @@ pub struct Incident {
     pub said: Vec<Moment>,
     /// What its devices have said last of the machine's power.
     pub power_readings: Vec<PowerReading>,
-    /// Who has denied another fence of the node in this boot, and may be at the machine.
+    /// Who has denied another fence of the node, in this boot or in one that it does not name, and may be at the machine.
     pub denied: Option<String>,
     /// What an approval does, by its mode, if it waits for one.
     pub approval: Option<String>,

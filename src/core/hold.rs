@@ -129,11 +129,15 @@ impl HeldBy {
     /// Is it over by itself, when others have done what they are at, or with the hour? A storm is not: it is over when machines come back.
     #[must_use]
     pub fn lifts_by_itself(self) -> bool {
-        let is_the_others_turn = matches!(
-            self,
-            Self::MaxConcurrent | Self::ClusterCap | Self::FailureDomain | Self::OtherProcess
-        );
-        is_the_others_turn || self == Self::MaxPerHour
+        match self {
+            Self::MaxConcurrent | Self::ClusterCap | Self::FailureDomain => true,
+            Self::MaxPerHour | Self::OtherProcess => true,
+            Self::Storm | Self::OwnNode | Self::Quorum => false,
+            Self::Paused | Self::InvalidWindow | Self::Maintenance | Self::Excluded => false,
+            Self::OtherNodeFence | Self::ForeignOutOfService | Self::OutOfServiceUnproven => false,
+            Self::NeverReported | Self::Unsupported | Self::ClusterWentBack => false,
+            Self::NodeDeleted | Self::PodComesBack | Self::AwaitingApproval => false,
+        }
     }
 
     /// Does the approval of an incident lift it?

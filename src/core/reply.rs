@@ -2,13 +2,15 @@
 //!
 //! A reply never decides anything: it updates the memory, and the next round looks before the next step.
 
-use super::attempt::{OffResult, OnResult};
+mod off;
+
+use super::attempt::OnResult;
 use super::incident::{DeviceReply, Effect, Level, PodList, Reply, Settings};
 use super::memory::Memory;
 use super::observed::PodView;
 use super::proof::{DeviceReadings, Require, reads_off, speaks_against};
 use super::quiesce::none_stays_with_its_volume;
-use super::reading::{PowerState, Reading};
+use super::reading::PowerState;
 use super::word::{self, Word};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -169,18 +171,15 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
                 let sight = sights.iter().find(|sight| sight.device.name == device)?;
                 sight.reading.as_ref().ok()
             };
-            note_effect(settings, memory, last, now);
+            off::note_effect(settings, memory, last, now);
             note_said(memory, &heard);
             memory.learned.sights = if is_refuted { Vec::new() } else { sights };
             memory.looked_at = now;
             memory.learned.quiesce.listed_before = pods;
         }
         DeviceReply::Commanded { results, .. } => {
-            for before in &heard {
-                let is_ours = memory.has_commanded || is_off_of_others(before, &heard, &results);
-                memory.said.note(before, is_ours);
-            }
-            commanded(settings, memory, results, now);
+            off::note_before(memory, &heard, &results);
+            off::commanded(settings, memory, results, now);
         }
         DeviceReply::TurnedOn(results) => turned_on(memory, results),
         DeviceReply::Confirmed {
@@ -195,7 +194,7 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
                 let read = readings.iter().find(|read| read.device == device)?;
                 read.readings.last()
             };
-            note_effect(settings, memory, last, now);
+            off::note_effect(settings, memory, last, now);
             note_said(memory, &heard);
             memory.learned.others = others;
             memory.learned.pods = in_time(settings, memory, &readings, pods);
@@ -216,25 +215,6 @@ fn as_seen<'a>(settings: &Settings, lists: impl Iterator<Item = &'a mut Vec<PodV
     if settings.deletes_node() {
         lists.for_each(|pods| none_stays_with_its_volume(pods));
     }
-}
-
-/// What a device says before its own command is our doing only if another one's was sent before that. A device that is read while its own command is
-/// prepared was not commanded yet.
-fn is_off_of_others(
-    device: &DeviceReadings,
-    heard: &[DeviceReadings],
-    results: &BTreeMap<String, OffResult>,
-) -> bool {
-    let was_already = results.get(&device.device) == Some(&OffResult::AlreadyOff);
-    let said = device.readings.iter().map(|it| it.answered).max();
-    let is_later = |other: &str| {
-        let of_other = heard.iter().filter(|it| it.device == other);
-        let mut readings = of_other.flat_map(|it| &it.readings);
-        readings.any(|it| Some(it.answered) >= said)
-    };
-    let mut others = results.iter().filter(|(name, _)| **name != device.device);
-    let may_be = others.any(|(name, it)| it.may_turn_off() && !is_later(name));
-    may_be && !was_already && !device.outlets
 }
 
 /// By the device as it was asked: whatever became of its FenceDevice since, or of the level that it was in.
@@ -306,81 +286,6 @@ fn is_long(settings: &Settings, memory: &Memory, device: &DeviceReadings) -> boo
         return false;
     };
     reads_off(device, since, &settings.verification, last.asked).is_ok()
-}
-
-/// What became of a command that a device has taken, by what it has read last since. If the machine is not off at the end of the time
-/// for that, the command may land until the late-effect window has passed (S23).
-fn note_effect<'a>(
-    settings: &Settings,
-    memory: &mut Memory,
-    last: impl Fn(&str) -> Option<&'a Reading>,
-    now: Duration,
-) {
-    let late = Some(now + settings.late_effect);
-    let (mut until, others) = (memory.own_off_until, memory.others_off_until);
-    let Some(attempt) = &mut memory.attempt else {
-        return;
-    };
-    let is_contested = attempt.contested;
-    let accepted = attempt.results.iter_mut();
-    for (device, result) in accepted.filter(|(_, result)| **result == OffResult::Accepted) {
-        let last = last(device);
-        if last.is_some_and(|last| is_off(settings, device, last)) {
-            *result = OffResult::Landed;
-            // It may be an earlier command whose effect this is: then this one is still to come.
-            if is_contested || until.max(others).is_some_and(|until| now < until) {
-                until = until.max(late);
-            }
-            continue;
-        }
-        let raw = last.map_or("none", |last| last.raw.as_str());
-        *result = OffResult::Late(format!(
-            "the device accepted the command, and at the end of its time the machine was not off (last reading: {raw}): it may go off late"
-        ));
-        until = until.max(late);
-    }
-    memory.own_off_until = until;
-}
-
-/// Off, without a fault indication, read from the machine that was commanded.
-fn is_off(settings: &Settings, device: &str, reading: &Reading) -> bool {
-    let mut devices = settings.levels.iter().flat_map(|level| &level.devices);
-    let is_ours = devices.any(|known| {
-        known.name == device && known.identity.check(device, &reading.identity).is_ok()
-    });
-    reading.is_off() && is_ours
-}
-
-/// A command of unknown outcome may land until the late-effect window has passed (S23).
-fn commanded(
-    settings: &Settings,
-    memory: &mut Memory,
-    results: BTreeMap<String, OffResult>,
-    now: Duration,
-) {
-    if settings.power_on.is_some() {
-        let sent = results.iter().filter(|(_, result)| result.is_sent());
-        let versions = memory.attempt.as_ref().map(|attempt| &attempt.versions);
-        let version = |device: &String| versions.and_then(|it| it.get(device)).cloned();
-        let devices = sent.map(|(device, _)| (device.clone(), version(device).unwrap_or_default()));
-        memory.power_on.turned_off.extend(devices);
-    }
-    if results.values().any(OffResult::is_unresolved) {
-        memory.note_own_off(now + settings.late_effect);
-    }
-    let failures: Vec<String> = results
-        .iter()
-        .filter_map(|(device, result)| match result {
-            OffResult::Accepted | OffResult::Landed | OffResult::AlreadyOff => None,
-            not_taken => Some(format!("FenceDevice {device}: {}", not_taken.words())),
-        })
-        .collect();
-    if !failures.is_empty() {
-        memory.last_failure = Some(failures.join("; "));
-    }
-    if let Some(attempt) = &mut memory.attempt {
-        attempt.results = results;
-    }
 }
 
 /// What was sent counts, whatever came of it (S11).

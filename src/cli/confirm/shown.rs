@@ -9,6 +9,7 @@ use crate::api::fence_status::PowerReading;
 use crate::api::settings::FenceMode;
 use crate::cli::fences;
 use crate::cli::table::{age, table, wrapped};
+use crate::core::hold::HeldBy;
 use crate::core::word::WORD_LIFE;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -78,8 +79,9 @@ fn lights(scene: &Scene, fence: &NodeFence, now: Timestamp) -> String {
 
 /// A word lifts nothing that holds the incident, and dies while that does.
 fn held(fence: &NodeFence) -> String {
-    let asked = fences::is_asked_first(fence).then_some("AwaitingApproval");
-    let Some(reason) = fences::held(fence).or(asked) else {
+    let asks = fences::is_awaited(fence) && fences::is_asked_first(fence);
+    let asks = asks.then_some(HeldBy::AwaitingApproval.as_str());
+    let Some(reason) = fences::held(fence).or(asks) else {
         return String::new();
     };
     let lifts = approval(fence).map(|it| format!("; an approval does{it}"));
@@ -131,13 +133,13 @@ fn device_row(
         at.map_or_else(
             || "<never>".to_owned(),
             |at| {
-                let silent = match power {
-                    Some(PowerState::Unknown) | None => "silent; it answered ",
+                let unknown = match power {
+                    Some(PowerState::Unknown) | None => "not known; it answered ",
                     Some(_) => "",
                 };
                 match is_read_since(device, began) {
-                    true => format!("{silent}{} ago", age(at, now)),
-                    false => format!("{silent}{} ago, before the outage", age(at, now)),
+                    true => format!("{unknown}{} ago", age(at, now)),
+                    false => format!("{unknown}{} ago, before the outage", age(at, now)),
                 }
             },
         ),

@@ -33,9 +33,11 @@ impl Said {
         let status = device.status.as_ref();
         let on = status.and_then(|it| it.last_on_time);
         let on = on.map(|at| (PowerState::On, at));
+        let off = status.and_then(|it| it.last_off_time);
+        let off = off.map(|at| (PowerState::Off, at));
         // Of one that is silent by now that is when it answered last.
         let probed = status.and_then(|it| it.power_state.zip(it.last_success_time));
-        let probed = probed.into_iter().chain(on);
+        let probed = probed.into_iter().chain(on).chain(off);
         let before = scene.others.iter().flat_map(of).chain(probed);
         let before = before.filter(|(_, at)| Some(*at) >= began);
         let mut said = Self::default();

@@ -139,12 +139,16 @@ fn a_reading_from_before_the_outage_is_shown_as_one_and_speaks_against_nothing()
     against(&probed, &unread).expect("somebody has gone to look");
     let text = shown(&probed, &unread, "https://192.0.2.9", now);
     for words in [
-        "node-1-bmc   Unknown   silent; it answered 40s ago\n",
+        "node-1-bmc   Unknown   not known; it answered 40s ago\n",
         "node-1-bmc SAID ON 40s AGO, IN THIS OUTAGE",
     ] {
         assert!(text.contains(words), "no `{words}` in {text}");
     }
     assert!(!text.contains(plain), "{text}");
+    let status = probed.devices[0].status.as_mut().expect("a status");
+    status.last_off_time = "2027-01-02T18:00:30Z".parse().ok();
+    let text = shown(&probed, &unread, "https://192.0.2.9", now);
+    assert!(!text.contains("SAID ON") && !text.contains(plain), "{text}");
     // A machine whose network was cut says nothing either.
     let mut cut = reading("node-1-bmc", "Unknown");
     cut["lastOnTime"] = json!("2027-01-02T18:00:20Z");

@@ -24,7 +24,7 @@ use super::{Done, Error, fences};
 use checklist::{Checklist, checklist};
 use clap::ArgAction;
 use facts::Facts;
-use finding::{Finding, Object};
+use finding::{Finding, Id, Object};
 use index::Index;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
@@ -69,8 +69,8 @@ What is found:
 It reads only, with your own rights; what you may not read is said to be not
 known. -o name prints the objects of what was found.
 
-Exit codes: 0 nothing was found, 2 something was, 1 failed, or nothing was
-found and not all could be read. A command line that cannot be used gives 2 as
+Exit codes: 0 nothing was found, 2 something was, or an incident calls for
+people, 1 failed, or nothing was found and not all could be read. A command line that cannot be used gives 2 as
 well, with nothing on standard output and a message that begins with `error:`.";
 
 /// Tell why a pod does not get its volume
@@ -116,6 +116,12 @@ pub struct Diagnosis {
     pub calls: Vec<String>,
 }
 
+impl Diagnosis {
+    fn is_empty(&self) -> bool {
+        self.findings.is_empty() && self.calls.is_empty()
+    }
+}
+
 impl Content for Diagnosis {
     const KIND: &'static str = "Diagnosis";
 
@@ -143,14 +149,12 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     print(&written(args.output, &diagnosis, |_| {
         told(&diagnosis, &scope, facts.now)
     })?)?;
-    Ok(
-        match (diagnosis.findings.is_empty(), diagnosis.unknown.is_empty()) {
-            (false, _) => ExitCode::from(FOUND),
-            (true, true) => ExitCode::SUCCESS,
-            // Whether there is something nobody knows.
-            (true, false) => ExitCode::FAILURE,
-        },
-    )
+    Ok(match (diagnosis.is_empty(), diagnosis.unknown.is_empty()) {
+        (false, _) => ExitCode::from(FOUND),
+        (true, true) => ExitCode::SUCCESS,
+        // Whether there is something nobody knows.
+        (true, false) => ExitCode::FAILURE,
+    })
 }
 
 /// In a namespace that is not there nothing is found, and somebody may have mistyped it. Who may not read namespaces is not told.
@@ -200,9 +204,11 @@ pub fn diagnose(facts: &Facts, scope: &Scope) -> Result<Diagnosis, Error> {
     })
 }
 
-/// Of a node that is Ready none of the signatures tells, and its incident may call for people all the same.
+/// Of the incident of a node that is Ready none of the signatures tells, and it may call for people all the same.
 fn calls(facts: &Facts, scope: &Scope, findings: &[Finding]) -> Vec<String> {
-    let told: BTreeSet<&Object> = findings.iter().flat_map(|it| &it.objects).collect();
+    // Those tell of the NodeFence, not of the node alone.
+    let telling = findings.iter().filter(|it| it.id == Id::D2);
+    let told: BTreeSet<&Object> = telling.flat_map(|it| &it.objects).collect();
     let is_of_it = |node: &str| match scope {
         Scope::All => true,
         Scope::One(Kind::Node, _, name) => name == node,

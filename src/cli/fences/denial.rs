@@ -1,6 +1,6 @@
 //! Somebody has said no to a fence of a node: whoever turns its machine off hears of them first.
 
-use super::{boot, is_denied, is_of_boot};
+use super::{boot, is_denied, is_of_boot, uid};
 use crate::api::fence::NodeFence;
 use crate::core::observed::NodeView;
 use kube::ResourceExt;
@@ -20,7 +20,23 @@ pub struct Denial {
 /// condition that it was for.
 pub fn denied(node: &NodeView, all: &[NodeFence]) -> Option<Denial> {
     let mut denied = all.iter().filter(|it| is_denied(it));
-    let fence = denied.find(|it| is_of_boot(it, node))?;
+    denied.find(|it| is_of_boot(it, node)).map(denial_of)
+}
+
+/// The same of the node and the boot that this one is of, by another one.
+pub fn denied_beside(fence: &NodeFence, all: &[NodeFence]) -> Option<Denial> {
+    let is_same = |a: Option<&String>, b: Option<&String>| a.is_none() || b.is_none() || a == b;
+    let is_beside = |it: &&NodeFence| {
+        it.name_any() != fence.name_any()
+            && it.spec.node_name == fence.spec.node_name
+            && is_same(uid(it), uid(fence))
+            && is_same(boot(it), boot(fence))
+    };
+    let mut denied = all.iter().filter(|it| is_denied(it));
+    denied.find(is_beside).map(denial_of)
+}
+
+fn denial_of(fence: &NodeFence) -> Denial {
     let denial = fence.spec.approval.as_ref();
     let by = denial.map(|it| format!(" by {} at {}: {}", it.user, it.time, it.reason));
     let ends_with_boot = boot(fence).is_some();
@@ -29,15 +45,15 @@ pub fn denied(node: &NodeView, all: &[NodeFence]) -> Option<Denial> {
         false => "of whichever boot",
     };
     let name = fence.name_any();
-    Some(Denial {
+    Denial {
         words: format!(
             "NodeFence {name} of Node {}, {of}, was denied{}",
-            node.name,
+            fence.spec.node_name,
             by.unwrap_or_default()
         ),
         fence: name,
         ends_with_boot,
-    })
+    }
 }
 
 #[cfg(test)]
@@ -102,6 +118,20 @@ mod tests {
             assert_eq!(said(&[denial(of.clone())]), None, "{of}");
         }
         assert_eq!(said(&[fence("w-1", &answer("Approved"))]), None);
+        // The same beside another one of that node and boot.
+        let open = fence("w-1-now", &json!({}));
+        let beside = |it: NodeFence| denied_beside(&open, &[open.clone(), it]).is_some();
+        assert!(beside(denial(json!({}))));
+        assert!(beside(denial(json!({"bootID": null}))));
+        for of in [
+            json!({"bootID": "boot-0"}),
+            json!({"nodeUID": "uid-0"}),
+            json!({"nodeName": "w-2"}),
+        ] {
+            assert!(!beside(denial(of.clone())), "{of}");
+        }
+        let own = denial(json!({}));
+        assert_eq!(denied_beside(&own, std::slice::from_ref(&own)), None);
         // One that a human has made names no boot; its record does.
         let mut bound = denial(json!({"bootID": null}));
         let status = json!({"bootID": "boot-0"});

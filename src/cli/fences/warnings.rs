@@ -76,7 +76,7 @@ pub fn beside<'a>(message: &'a str, warnings: &[Warning]) -> Option<&'a str> {
 pub fn told(warnings: &[Warning]) -> impl Iterator<Item = &Warning> {
     let calls = warnings.iter().find(|it| it.kind == WarningKind::Escalated);
     let is_said = move |it: &Warning| {
-        // Others are a name alone, which may stand in any words.
+        // A device is a name alone, which may stand in any words, and a doubt is never what calls.
         let is_whole = matches!(
             it.kind,
             WarningKind::ConfirmationRefused | WarningKind::Contradiction

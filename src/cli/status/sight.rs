@@ -76,18 +76,7 @@ impl Sight {
 
     /// What is known of this one.
     pub fn incident(&self, fence: &NodeFence) -> Incident {
-        let node = self.node(&fence.spec.node_name).map(SlimNode::view);
-        let others: Vec<NodeFence> = match &node {
-            Some(node) => {
-                let all = self.fences.iter();
-                let all = all.filter(|it| it.name_any() != fence.name_any());
-                all.filter(|it| it.spec.node_name == node.name)
-                    .cloned()
-                    .collect()
-            }
-            None => Vec::new(),
-        };
-        let denied = node.and_then(|it| fences::denied(&it, &others));
+        let denied = fences::denied_beside(fence, &self.fences);
         incident(fence, denied.map(|it| it.words))
     }
 

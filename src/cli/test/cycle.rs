@@ -128,11 +128,11 @@ fn wished(
         return wanted(node, policies, all, wish);
     };
     let until = match denied.ends_with_boot {
-        true => "that counts until the machine boots, or until",
-        false => "that counts until",
+        true => "until the machine boots, or its NodeFence is deleted",
+        false => "until its NodeFence is deleted",
     };
     Err(format!(
-        "{}: a power cycle turns the machine off, hard, and on again, whoever is at it; ask them; {until} its NodeFence is deleted (kubectl delete nodefence {})",
+        "{}: a power cycle turns the machine off, hard, and on again, whoever is at it; ask them. That counts {until}; once they are done: kubectl delete nodefence {}, after which its policy may fence the node again",
         denied.words, denied.fence
     ))
 }

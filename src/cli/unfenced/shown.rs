@@ -84,6 +84,7 @@ pub fn of_view(view: &NodeView, created: Option<Timestamp>, world: &World<'_>) -
     }
     let verdict = verdict(view, created, world);
     let doubt = verdict.reason.fence().and_then(fences::doubt);
+    // A machine that was fenced is off: whoever mends it is at it anyway.
     let is_told = matches!(verdict.reason, Reason::Denied(_) | Reason::Cleared(_));
     let denied = fences::denied(view, world.fences).filter(|_| !is_told);
     let denied = denied.map(|it| format!("{}: they may be at the machine", it.words));

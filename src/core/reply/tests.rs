@@ -1,7 +1,7 @@
 //! What each outcome teaches, and what it must not.
 
 use super::*;
-use crate::core::attempt::Attempt;
+use crate::core::attempt::{Attempt, OffResult};
 use crate::core::fixtures::{attempt, bmc, off_readings, own_claim, pod, settings};
 use crate::core::incident::{Device, PodList};
 use crate::core::memory::{Learned, Sight};

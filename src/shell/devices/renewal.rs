@@ -186,10 +186,9 @@ impl FenceSession for RenewingSession {
     }
 
     fn seen(&self) -> Option<Reading> {
-        let before = self.seen.as_ref();
-        let is_on = before.is_some_and(|it| it.state.has_power());
-        let now = self.session.seen().filter(|_| !is_on);
-        now.or_else(|| before.cloned())
+        let (now, before) = (self.session.seen(), self.seen.clone());
+        let mut all = [now.clone(), before.clone()].into_iter().flatten();
+        all.find(|it| it.state.has_power()).or(now).or(before)
     }
 
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {

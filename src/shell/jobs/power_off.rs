@@ -62,12 +62,15 @@ async fn command(
         Err(reason) => return OffResult::NotSent(reason),
     };
     let _turn = context.devices.turn(driver.as_ref()).await;
-    let mut work = Work {
+    let mut work = HeardSession {
         session: driver.open(),
         job,
         device,
     };
-    let identity = match work.session.prepare_off().await {
+    let prepared = work.session.prepare_off().await;
+    // Whoever ends the work from now on has it at once.
+    work.note();
+    let identity = match prepared {
         Ok(identity) => identity,
         Err(error) => return unsent(&error),
     };
@@ -93,18 +96,24 @@ async fn command(
     }
 }
 
-/// The work with one device. However it ends, be it that its time is over, what its session has seen is heard.
-struct Work<'a> {
+/// A session with one device. What it has seen is heard, and also where the time of the preparation is over.
+struct HeardSession<'a> {
     session: Box<dyn FenceSession>,
     job: &'a Job,
     device: &'a Device,
 }
 
-impl Drop for Work<'_> {
-    fn drop(&mut self) {
+impl HeardSession<'_> {
+    fn note(&self) {
         if let Some(reading) = self.session.seen() {
             self.job.heard.note(self.device, &reading);
         }
+    }
+}
+
+impl Drop for HeardSession<'_> {
+    fn drop(&mut self) {
+        self.note();
     }
 }
 

@@ -116,6 +116,8 @@ pub struct Changes {
     pub reset: Vec<Pair>,
     /// A running probe is to be stopped; the findings stay.
     pub stop: Vec<Pair>,
+    /// An incident of its node has begun.
+    pub fenced: Vec<Pair>,
 }
 
 impl Schedule {
@@ -133,6 +135,9 @@ impl Schedule {
                 Some(slot) if slot.epoch == wanted.epoch => {
                     if wanted.fenced && slot.running.is_some() {
                         changes.stop.push(wanted.pair.clone());
+                    }
+                    if wanted.fenced && !slot.fenced {
+                        changes.fenced.push(wanted.pair.clone());
                     }
                     let ready_now = wanted.node_ready && !slot.node_ready;
                     let freed_now = slot.fenced && !wanted.fenced;

@@ -180,12 +180,13 @@ fn one_node(
     }
     set(device, status, READY, &judgement.ready, now);
     // Other settings may lead to another device.
-    let seen = |is: fn(PowerState) -> bool| seen(row.finding?, judgement, is);
     let before = status.last_off_time.filter(|_| is_current);
-    status.last_off_time = seen(|it| it == PowerState::Off).or(before);
+    let is_off = |it| it == PowerState::Off;
+    let off = row.finding.and_then(|it| seen(it, judgement, is_off));
+    status.last_off_time = off.or(before);
     let before = status.last_on_time.filter(|_| is_current);
     // What stands in the status is written now and then only.
-    status.last_on_time = seen(PowerState::has_power).or(row.last_on).or(before);
+    status.last_on_time = row.last_on.or(before);
     match row.finding.map(|finding| &finding.outcome) {
         Some(Ok(probe)) => {
             status.power_state = Some(probe.reading.state);
@@ -318,12 +319,14 @@ fn summary(parts: &[(&str, Part)]) -> Part {
 }
 
 /// Is the new status worth a write? The times of the last probe alone, and the clock of a device, are once they are older than
-/// `times_after`, or where they answer a request for a probe.
+/// `times_after`, or where they answer a request for a probe. `is_fenced`: an incident of one of its nodes is open, in which it is probed no more: when
+/// it answered last, and last read On, is what people go by then.
 pub fn worth_writing(
     old: Option<&FenceDeviceStatus>,
     new: &FenceDeviceStatus,
     times_after: SignedDuration,
     requested: Option<Timestamp>,
+    is_fenced: bool,
 ) -> bool {
     let Some(old) = old else {
         return true;
@@ -341,7 +344,8 @@ pub fn worth_writing(
         }),
         ..status.clone()
     };
-    if timeless(old) != timeless(new) {
+    let said = |it: &FenceDeviceStatus| (it.last_success_time, it.last_on_time);
+    if timeless(old) != timeless(new) || (is_fenced && said(old) != said(new)) {
         return true;
     }
     match (old.last_probe_time, new.last_probe_time) {

@@ -214,7 +214,14 @@ impl Task {
             wanted.extend(served.into_iter().map(|node| self.wanted(device, node)));
         }
         self.writer.forget_all_but(&devices);
-        let Changes { reset, stop } = self.schedule.want(wanted, now);
+        let Changes {
+            reset,
+            stop,
+            fenced,
+        } = self.schedule.want(wanted, now);
+        for pair in &fenced {
+            self.writer.mark(&pair.device, now, Duration::ZERO);
+        }
         for pair in &reset {
             self.prober.known().remove(pair);
         }

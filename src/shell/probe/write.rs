@@ -143,7 +143,9 @@ impl Writer {
         // One write a second for the times of all devices together.
         let times_after = SignedDuration::from_secs(period.max(devices));
         let requested = requested(&device).and_then(Result::ok);
-        if !worth_writing(device.status.as_ref(), &status, times_after, requested) {
+        let is_fenced = schedule.nodes_of(&device.name_any()).any(|(_, it)| it);
+        let old = device.status.as_ref();
+        if !worth_writing(old, &status, times_after, requested, is_fenced) {
             return;
         }
         let Some(patch) = status_patch(

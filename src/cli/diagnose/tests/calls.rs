@@ -28,6 +28,7 @@ fn an_incident_that_calls_for_people_is_told_where_no_finding_is_of_its_node() {
     let text = super::super::told(&all, &Scope::All, world.facts().now);
     assert!(text.contains("calls for you: FenceContradiction"), "{text}");
     assert!(of(&world, Kind::Node, "worker-2").calls.is_empty());
+    assert!(!all.is_empty() && all.findings.is_empty());
     // D2 tells it.
     let mut down = World::waiting("Unknown", EXCLUSIVE);
     down.fences = world.fences;

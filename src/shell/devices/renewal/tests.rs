@@ -47,6 +47,8 @@ struct State {
     read: u32,
     /// When the Secret will be the one that the BMC takes.
     follows: Secret,
+    /// When the BMC has refused somebody last (time since boot).
+    refused_at: Duration,
     /// What the machine is.
     reads: &'static str,
     /// The Secret changes once the system has been read, which tells elsewhere what it takes; and what the machine is to whoever reads it with the new
@@ -62,6 +64,7 @@ impl Site {
             bmc: 1,
             read: 0,
             follows: Secret::Never,
+            refused_at: Duration::ZERO,
             reads: "Off",
             then: None,
         };
@@ -129,6 +132,7 @@ fn answer(state: &mut State, line: &str) -> (u16, Value) {
         return (200, secret);
     }
     if state.read != state.bmc {
+        state.refused_at = crate::clock::since_boot();
         state.version += u32::from(state.follows == Secret::Late);
         state.secret += u32::from(state.follows == Secret::Late);
         state.follows = Secret::Never;
@@ -294,6 +298,7 @@ async fn what_was_read_before_the_password_was_refused_is_kept() {
     for (first, then, seen) in [
         ("On", None, "On"),
         ("On", Some("Off"), "On"),
+        ("On", Some("On"), "On"),
         ("Off", Some("On"), "On"),
         ("Unknown", Some("On"), "On"),
         ("Off", None, "Off"),
@@ -306,8 +311,12 @@ async fn what_was_read_before_the_password_was_refused_is_kept() {
         }
         let mut session = driver.open();
         let prepared = session.prepare_off().await;
+        let between = site.state.lock().expect("lock").refused_at;
         assert_eq!(prepared.is_ok(), then.is_some(), "{first} {then:?}");
         let read = session.seen().expect("a reading");
         assert_eq!(format!("{:?}", read.state), seen, "{first} {then:?}");
+        // Of two that say so the later one counts: it may have been asked after a word was heard of.
+        let is_later = read.asked > between;
+        assert_eq!(is_later, then == Some("On"), "{first} {then:?}");
     }
 }

@@ -3,6 +3,7 @@
 use super::power_off::unsent;
 use super::*;
 use crate::fence::error::DeviceError;
+use std::pin::pin;
 
 #[tokio::test]
 async fn a_device_that_answers_is_told_from_one_that_is_silent() {
@@ -61,6 +62,23 @@ async fn what_the_preparation_of_an_off_reads_is_heard() {
     let states = sights.into_iter().map(|it| it.reading.map(|it| it.state));
     assert_eq!(states.collect::<Vec<_>>(), [Ok(PowerState::On)]);
     assert!(job.heard.take().is_empty());
+    // It is there while the command is under way: whoever ends the work takes it then.
+    lab.cluster.delay(RESET, Duration::from_secs(6));
+    job.claim = Some(OwnClaim {
+        value: "fence-n1".to_owned(),
+        uid: "uid-1".to_owned(),
+        boot_id: "boot-1".to_owned(),
+        seen: true,
+    });
+    {
+        let mut work = pin!(run(&lab.context, &job));
+        let has_heard = || !job.heard.0.lock().expect("lock").is_empty();
+        while !has_heard() {
+            let ended = timeout(Duration::from_millis(20), &mut work).await;
+            assert!(ended.is_err(), "{ended:?}");
+        }
+    }
+    job.heard.take();
     // Though the device hangs after that.
     let mut elsewhere = system("On", MACHINE);
     let reset = &mut elsewhere["Actions"]["#ComputerSystem.Reset"];

@@ -104,6 +104,7 @@ fn an_incident_stops_the_probe_and_its_end_begins_another() {
         ..wanted("w1")
     };
     let changes = schedule.want(vec![fenced.clone()], at(1));
+    assert_eq!(changes.fenced, [pair("w1")]);
     assert_eq!(changes.stop, [pair("w1")]);
     schedule.ended(&pair("w1"), number, Ended::Void, at(1));
     assert_eq!(schedule.take_due(at(9999)), None);

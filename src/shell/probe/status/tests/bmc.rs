@@ -3,6 +3,7 @@
 use super::*;
 use crate::api::device::BmcInfo;
 use crate::fence::DeviceClock;
+use crate::shell::probe::Known;
 
 /// A BMC that shares its host's network port may vanish with the host: whoever trusts it wants to know that it was seen to answer then.
 #[test]
@@ -16,18 +17,22 @@ fn when_the_machine_was_last_found_off_is_kept() {
         }
     };
     let mut device = of_w1();
-    device.status = Some(after(
-        &device,
-        &found(node("w1", OURS, "True"), answer(OURS)),
-    ));
-    let mut then = |finding: &Finding| {
-        let status = after(&device, finding);
+    let first = found(node("w1", OURS, "True"), answer(OURS));
+    device.status = Some(after(&device, &first));
+    let mut known = Known::default();
+    let mut then = |finding: Finding| {
+        known.take(&device, finding.clone(), &judge(&device, &finding, None));
+        let row = Row {
+            last_on: known.last_on,
+            ..row("w1", Some(&finding))
+        };
+        let status = render(&device, &[row], |_| true, wall(100));
         let seen = [status.last_off_time, status.last_on_time];
         device.status = Some(status);
         seen.map(|it| it.map(Timestamp::as_second))
     };
     let silent = || found(node("w1", OURS, "Unknown"), Err(silence()));
-    // The first answer, at 100 s, was On.
+    assert_eq!(then(first), [None, Some(100)]);
     for (why, finding, seen) in [
         (
             "another machine",
@@ -61,7 +66,7 @@ fn when_the_machine_was_last_found_off_is_kept() {
             [Some(250), Some(230)],
         ),
     ] {
-        assert_eq!(then(&finding), seen, "{why}");
+        assert_eq!(then(finding), seen, "{why}");
     }
     // The status is written now and then only: what was read since is not lost with the next silence.
     let silent = silent();
@@ -77,20 +82,14 @@ fn when_the_machine_was_last_found_off_is_kept() {
     assert_eq!((status.last_off_time, status.last_on_time), (None, None));
 }
 
-/// What this process keeps between two writes of the status.
-#[test]
-fn when_a_machine_was_found_on_stays_known_when_its_device_falls_silent() {
-    let device = of_w1();
-    let mut known = crate::shell::probe::Known::default();
-    let mut take = |finding: Finding| {
-        let judgement = judge(&device, &finding, None);
-        known.take(&device, finding, &judgement);
-        known.last_on
-    };
-    let on = found(node("w1", OURS, "Unknown"), answer(OURS));
-    assert_eq!(take(on), Some(wall(100)));
-    let silent = found(node("w1", OURS, "Unknown"), Err(silence()));
-    assert_eq!(take(silent), Some(wall(100)));
+/// In peace time.
+fn worth(
+    old: Option<&FenceDeviceStatus>,
+    new: &FenceDeviceStatus,
+    times_after: SignedDuration,
+    requested: Option<Timestamp>,
+) -> bool {
+    worth_writing(old, new, times_after, requested, false)
 }
 
 #[test]
@@ -100,15 +99,18 @@ fn that_a_machine_was_found_off_is_news_once() {
         ..FenceDeviceStatus::default()
     };
     let after = SignedDuration::from_secs(300);
-    let worth = |old, new| worth_writing(Some(&seen(old)), &seen(new), after, None);
-    assert!(worth(None, Some(100)));
-    assert!(!worth(Some(100), Some(110)));
+    let is_worth = |old, new| worth(Some(&seen(old)), &seen(new), after, None);
+    assert!(is_worth(None, Some(100)));
+    assert!(!is_worth(Some(100), Some(110)));
     // Each look at a machine that runs reads it.
     let on = |at| FenceDeviceStatus {
         last_on_time: Some(wall(at)),
         ..FenceDeviceStatus::default()
     };
-    assert!(!worth_writing(Some(&on(100)), &on(110), after, None));
+    assert!(!worth(Some(&on(100)), &on(110), after, None));
+    // Once an incident has begun it is read no more, and whoever gives a word goes by it.
+    assert!(worth_writing(Some(&on(100)), &on(110), after, None, true));
+    assert!(!worth_writing(Some(&on(110)), &on(110), after, None, true));
 }
 
 /// The clock of a BMC runs all the time: by itself it is no news.
@@ -135,7 +137,7 @@ fn what_a_bmc_says_of_itself_is_shown_and_its_clock_is_no_news() {
     let is_news = |change: fn(&mut BmcInfo)| {
         let mut new = probed(1200, 1250);
         new.bmc.as_mut().map(change).expect("what it says");
-        worth_writing(Some(&status), &new, SignedDuration::from_secs(300), None)
+        worth(Some(&status), &new, SignedDuration::from_secs(300), None)
     };
     assert!(!is_news(|_| ()));
     assert!(is_news(|bmc| bmc.cipher_suites = vec![3]));
@@ -158,7 +160,7 @@ fn a_probe_that_answers_a_request_is_written_down_at_once() {
     };
     let after = SignedDuration::from_secs(300);
     let worth = |requested: i64| {
-        worth_writing(
+        worth(
             Some(&probed(100)),
             &probed(110),
             after,
@@ -179,18 +181,8 @@ fn times_alone_are_written_now_and_then() {
     };
     let old = status(0, "redfish");
     let after = SignedDuration::from_secs(300);
-    assert!(worth_writing(None, &old, after, None));
-    assert!(!worth_writing(
-        Some(&old),
-        &status(299, "redfish"),
-        after,
-        None
-    ));
-    assert!(worth_writing(
-        Some(&old),
-        &status(300, "redfish"),
-        after,
-        None
-    ));
-    assert!(worth_writing(Some(&old), &status(1, "ipmi"), after, None));
+    assert!(worth(None, &old, after, None));
+    assert!(!worth(Some(&old), &status(299, "redfish"), after, None));
+    assert!(worth(Some(&old), &status(300, "redfish"), after, None));
+    assert!(worth(Some(&old), &status(1, "ipmi"), after, None));
 }
