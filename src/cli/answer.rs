@@ -105,6 +105,10 @@ fn refuse(fence: &NodeFence, decision: ApprovalDecision) -> Result<(), Error> {
             given.time,
             given.reason,
             match given.decision {
+                ApprovalDecision::Approved if fence.is_out_of_service() => format!(
+                    ", and Node {} is out of service already: it is seen through to its release",
+                    fence.spec.node_name
+                ),
                 ApprovalDecision::Approved =>
                     format!(", to stop it all the same: kubectl fence release {name} --reason WHY"),
                 ApprovalDecision::Denied => String::new(),
@@ -160,8 +164,14 @@ fn denied_in_vain(fence: &NodeFence) -> Option<String> {
     let turns_on = fence.spec.power_on.policy != PowerOnPolicy::Never;
     (is_marked && !turns_on).then(|| {
         let name = fence.name_any();
+        let let_go = match fence.spec.desired_state {
+            DesiredState::Released => String::new(),
+            DesiredState::Fenced => format!(
+                "; to let go of it as far as that goes: kubectl fence release {name} --reason WHY"
+            ),
+        };
         format!(
-            "Node {} is out of service already, and a denial of NodeFence {name} stops nothing: it is seen through to its release; to let go of it as far as that goes: kubectl fence release {name} --reason WHY",
+            "Node {} is out of service already, and a denial of NodeFence {name} stops nothing: it is seen through to its release{let_go}",
             fence.spec.node_name
         )
     })

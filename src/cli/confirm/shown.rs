@@ -70,10 +70,17 @@ fn lights(scene: &Scene, fence: &NodeFence, now: Timestamp) -> String {
         Some(format!("{name} SAID ON {ago} AGO, IN THIS OUTAGE: unless its power was cut since then, this machine runs"))
     });
     let on: String = on.map(|it| wrapped(&it, 0)).collect();
+    let machines = scene.devices.iter().filter(|it| it.spec.pdu.is_none());
+    let off = machines.filter_map(|device| {
+        let at = Said::of(scene, device, fence).last_off()?;
+        let (name, ago) = (device.name_any(), age(at, now));
+        Some(format!("{name} has read Off {ago} ago: while it answers so, no word is needed, and with one the record rests on that and not on its reading"))
+    });
+    let off: String = off.map(|it| wrapped(&it, 0)).collect();
     let is_silent = |it: &FenceDevice| Said::of(scene, it, fence).is_nothing();
     match on.is_empty() && scene.devices.iter().all(is_silent) {
         true => "NO DEVICE HAS BEEN READ IN THIS OUTAGE\n".to_owned(),
-        false => on,
+        false => on + &off,
     }
 }
 

@@ -56,6 +56,11 @@ impl Said {
         self.on.filter(|_| self.on >= self.off)
     }
 
+    /// Is the last that it has said that it has none? When?
+    pub(super) fn last_off(&self) -> Option<Timestamp> {
+        self.off.filter(|_| self.off > self.on)
+    }
+
     /// Has it said nothing at all?
     pub(super) fn is_nothing(&self) -> bool {
         *self == Self::default()

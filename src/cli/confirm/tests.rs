@@ -14,6 +14,8 @@ last heard of at 2027-01-02T17:55:00Z
 DEVICE         POWER       READ
 worker-1-bmc   Off         2m ago
 pdu            <unknown>   <never>
+worker-1-bmc has read Off 2m ago: while it answers so, no word is needed, and
+with one the record rests on that and not on its reading
 The incident is Pending: the operator has not begun with it yet; should that
 last, `kubectl fence check` says why
 1 pod(s) are bound to it
@@ -101,6 +103,7 @@ fn a_device_that_read_on_in_the_outage_is_told_with_how_it_is_read_anew() {
     let words = against(&scene, &fence).expect_err("it reads On");
     for part in [
         "FenceDevice node-1-bmc has read On at 2027-01-02T18:00:20Z",
+        "confirm again once it is silent there (kubectl fence status --output wide)",
         "kubectl fence release node-1-now-abcde --reason WHY",
         "kubectl fence test node-1 --device node-1-bmc",
         "kubectl fence now node-1 --mode ConfirmOnly --reason WHY",

@@ -30,4 +30,14 @@ fn who_has_denied_another_fence_of_the_node_is_named_before_the_commands() {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(text.contains(ask), is_told, "{text}");
     }
+    // Nor is anybody handed the command that goes past them.
+    let calls = json!({"type": "Escalated", "status": "True", "reason": "StillOn", "message": "create another", "lastTransitionTime": SINCE});
+    let still_on = json!({"spec": {"fence": {"mode": "ConfirmOnly", "approval": {"mode": "Automatic"}}}, "status": {"conditions": [calls]}});
+    for (node, is_offered) in [("node-1", false), ("node-2", true)] {
+        let open = fence("node-1-5c0ffee5", "node-1", still_on.clone());
+        sight.fences = vec![open, ended(node)];
+        let text = shown(&sight, None);
+        let command = "kubectl fence now node-1 --mode PowerOff --reason WHY";
+        assert_eq!(text.contains(command), is_offered, "{text}");
+    }
 }
