@@ -39,12 +39,43 @@ pub struct Args {
     dry_run: DryRun,
 }
 
+/// A yes, in particular.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Yes {
+    #[command(flatten)]
+    args: Args,
+
+    /// Although somebody has denied another fence of the node in this boot, and may be
+    /// at the machine (mode PowerOff asks for it)
+    #[arg(long)]
+    despite_denial: bool,
+}
+
 /// Yes.
 ///
 /// # Errors
 /// [`Error`].
-pub async fn approve(cluster: &Cluster, args: Args) -> Done {
-    answer(cluster, args, ApprovalDecision::Approved).await
+pub async fn approve(cluster: &Cluster, yes: Yes) -> Done {
+    let all = fences::fences(cluster).await?;
+    let fence = fences::open_among(cluster, &all, &yes.args.name).await?;
+    if !yes.despite_denial {
+        refuse_denied(&fence, &all).map_err(Error::No)?;
+    }
+    answer(cluster, fence, yes.args, ApprovalDecision::Approved).await
+}
+
+/// Whoever has denied another fence of the node may have their hands in its machine.
+fn refuse_denied(fence: &NodeFence, all: &[NodeFence]) -> Result<(), String> {
+    let turns_off = fence.spec.fence.mode == FenceMode::PowerOff;
+    let denied = fences::denied_beside(fence, all).filter(|_| turns_off);
+    denied.map_or(Ok(()), |denied| {
+        Err(format!(
+            "{}: NodeFence {} is in mode PowerOff, and a yes turns the machine off, hard, whoever is at it; ask them, and add --despite-denial",
+            denied.words,
+            fence.name_any()
+        ))
+    })
 }
 
 /// No.
@@ -52,11 +83,16 @@ pub async fn approve(cluster: &Cluster, args: Args) -> Done {
 /// # Errors
 /// [`Error`].
 pub async fn deny(cluster: &Cluster, args: Args) -> Done {
-    answer(cluster, args, ApprovalDecision::Denied).await
+    let fence = fences::open(cluster, &args.name).await?;
+    answer(cluster, fence, args, ApprovalDecision::Denied).await
 }
 
-async fn answer(cluster: &Cluster, args: Args, decision: ApprovalDecision) -> Done {
-    let fence = fences::open(cluster, &args.name).await?;
+async fn answer(
+    cluster: &Cluster,
+    fence: NodeFence,
+    args: Args,
+    decision: ApprovalDecision,
+) -> Done {
     refuse(&fence, decision)?;
     let name = fence.name_any();
     let asker = cluster.asker().await?;
@@ -76,12 +112,6 @@ async fn answer(cluster: &Cluster, args: Args, decision: ApprovalDecision) -> Do
             let node = &fence.spec.node_name;
             let told = args.dry_run.told_to_go_on(&name, node, "approved");
             complain(fences::what_a_yes_does(fence.spec.fence.mode));
-            if let Some(denied) = fences::denied_beside(&fence, &fences::fences(cluster).await?) {
-                complain(&format!(
-                    "{}: they may be at the machine, ask them; to stop this one: kubectl fence release {name} --reason WHY",
-                    denied.words
-                ));
-            }
             told
         }
         ApprovalDecision::Denied => {
@@ -109,8 +139,10 @@ fn refuse(fence: &NodeFence, decision: ApprovalDecision) -> Result<(), Error> {
                     ", and Node {} is out of service already: it is seen through to its release",
                     fence.spec.node_name
                 ),
-                ApprovalDecision::Approved =>
-                    format!(", to stop it all the same: kubectl fence release {name} --reason WHY"),
+                ApprovalDecision::Approved => fences::let_go(fence).map_or_else(
+                    || ", and somebody has let go of it since".to_owned(),
+                    |it| format!(", to stop it all the same: {it}"),
+                ),
                 ApprovalDecision::Denied => String::new(),
             }
         )));
@@ -164,12 +196,9 @@ fn denied_in_vain(fence: &NodeFence) -> Option<String> {
     let turns_on = fence.spec.power_on.policy != PowerOnPolicy::Never;
     (is_marked && !turns_on).then(|| {
         let name = fence.name_any();
-        let let_go = match fence.spec.desired_state {
-            DesiredState::Released => String::new(),
-            DesiredState::Fenced => format!(
-                "; to let go of it as far as that goes: kubectl fence release {name} --reason WHY"
-            ),
-        };
+        let let_go = fences::let_go(fence);
+        let let_go = let_go.map(|it| format!("; to let go of it as far as that goes: {it}"));
+        let let_go = let_go.unwrap_or_default();
         format!(
             "Node {} is out of service already, and a denial of NodeFence {name} stops nothing: it is seen through to its release{let_go}",
             fence.spec.node_name
@@ -302,6 +331,49 @@ mod tests {
         assert!(told.expect("marked").contains("out of service already"));
         status["taintRemovedTime"] = json!(at);
         assert_eq!(answers(json!({}), &status), (None, None));
+    }
+
+    /// Whoever has denied another fence of the node may be at its machine.
+    #[test]
+    fn a_yes_that_turns_a_machine_off_asks_whoever_has_denied_another_fence() {
+        let denied = json!({"approval": {"decision": "Denied", "user": "ann", "reason": "we are at it", "time": "2026-01-01T00:00:00Z"}});
+        let mut other = fence(denied, json!({}));
+        other.metadata.name = Some("worker-1-earlier".to_owned());
+        let of = |mode: &str| fence(json!({"fence": {"mode": mode}}), json!({}));
+        let all = [of("PowerOff"), other];
+        let words = refuse_denied(&of("PowerOff"), &all).expect_err("ann is at it");
+        for part in [
+            "NodeFence worker-1-earlier of Node worker-1",
+            "was denied by ann",
+            "--despite-denial",
+        ] {
+            assert!(words.contains(part), "no `{part}` in {words}");
+        }
+        assert_eq!(refuse_denied(&of("ConfirmOnly"), &all), Ok(()));
+        assert_eq!(refuse_denied(&of("PowerOff"), &all[..1]), Ok(()));
+    }
+
+    /// It would be refused, or change nothing.
+    #[test]
+    fn who_answers_again_is_sent_to_no_release_that_does_nothing() {
+        let yes = json!({"decision": "Approved", "user": "ann", "reason": "dark", "time": "2026-01-01T00:00:00Z"});
+        let out = json!({"taintAppliedTime": "2026-01-01T00:00:00Z"});
+        let release = "kubectl fence release worker-1-5c0ffee5";
+        for (state, status, is_told) in [
+            ("Fenced", json!({}), true),
+            ("Released", json!({}), false),
+            ("Fenced", out.clone(), false),
+        ] {
+            let again = fence(json!({"approval": yes, "desiredState": state}), status);
+            let words = refuse(&again, ApprovalDecision::Approved).expect_err("once");
+            assert_eq!(words.to_string().contains(release), is_told, "{words}");
+        }
+        let in_vain = |state: &str| {
+            let of = fence(json!({"desiredState": state}), out.clone());
+            denied_in_vain(&of).expect("too late")
+        };
+        assert!(in_vain("Fenced").contains(release));
+        assert!(!in_vain("Released").contains(release));
     }
 
     #[test]

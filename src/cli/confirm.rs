@@ -14,7 +14,7 @@ use super::trail::reason;
 use super::{Done, Error, fences};
 use crate::api::device::FenceDevice;
 use crate::api::device_status::PowerState;
-use crate::api::fence::{DesiredState, ManualStatement, NodeFence, TriggerType};
+use crate::api::fence::{ManualStatement, NodeFence, TriggerType};
 use crate::api::fence_status::PowerReading;
 use crate::api::settings::FenceMode;
 use crate::core::observed::{NodeView, Ready};
@@ -134,17 +134,23 @@ fn is_adopted(fence: &NodeFence) -> bool {
 /// How another word is given.
 fn another(fence: &NodeFence) -> String {
     let (name, node) = (fence.name_any(), &fence.spec.node_name);
-    match is_adopted(fence) {
-        true => format!(
+    if is_adopted(fence) {
+        return format!(
             "delete it, which takes the right to delete NodeFences: it is made anew of the mark that stands there, and takes another (kubectl delete nodefence {name})"
-        ),
-        false if fence.spec.desired_state == DesiredState::Released => format!(
-            "somebody has let go of it already: once it has ended (kubectl fence status {node} --watch) have the node fenced anew to give another: kubectl fence now {node} --mode ConfirmOnly --reason WHY"
-        ),
-        false => format!(
-            "have the node fenced anew to give another: kubectl fence release {name} --reason WHY, then kubectl fence now {node} --mode ConfirmOnly --reason WHY"
-        ),
+        );
     }
+    format!(
+        "have the node fenced anew to give another: {}, then kubectl fence now {node} --mode ConfirmOnly --reason WHY",
+        over(fence)
+    )
+}
+
+/// How this one comes to its end.
+fn over(fence: &NodeFence) -> String {
+    let node = &fence.spec.node_name;
+    fences::let_go(fence).unwrap_or_else(|| {
+        format!("somebody has let go of it, wait until it has ended (kubectl fence status {node} --watch)")
+    })
 }
 
 async fn scene(cluster: &Cluster, fence: &NodeFence) -> Result<Scene, Error> {
@@ -243,27 +249,20 @@ fn reads_on(on: &PowerReading, fence: &NodeFence) -> String {
     )
 }
 
-/// A FenceDevice is not probed while the incident is open, not by a request either. The incident has not read it yet: it is held, or has not come to its
-/// level.
+/// A FenceDevice is not probed while the incident is open, not by a request either. The incident has not read it yet: it waits, has not come to the
+/// device's level, or the device is of none of its levels.
 fn has_read_on(device: &FenceDevice, node: &NodeView, fence: &NodeFence) -> String {
+    let (device, node, read) = (device.name_any(), &node.name, probed(device));
     let waits = fences::held(fence).is_some() || fences::is_awaited(fence);
-    let (device, fence, node, read) = (
-        device.name_any(),
-        fence.name_any(),
-        &node.name,
-        probed(device),
-    );
-    let on = format!(
-        "FenceDevice {device} has read On at {read}, in this outage: the operator takes your word for nothing while it reads On; cut the power that it feeds, or see which machine it belongs to"
-    );
     let asked = match waits {
-        true => "It is not probed while the incident is open, which waits and asks nobody",
+        true => "which waits and asks nobody",
         false => {
-            "It is not probed while the incident is open, which asks the devices of its levels in their turn: confirm again once it is silent there (kubectl fence status --output wide)"
+            "which asks the devices of its levels in their turn: if it is one of them, confirm again once it is silent there (kubectl fence status --output wide)"
         }
     };
     format!(
-        "{on}. {asked}; to have it read anew outside of it: kubectl fence release {fence} --reason WHY, then kubectl fence test {node} --device {device}, and unless that reads On: kubectl fence now {node} --mode ConfirmOnly --reason WHY, and confirm that"
+        "FenceDevice {device} has read On at {read}, in this outage: the operator takes your word for nothing while it reads On; cut the power that it feeds, or see which machine it belongs to. It is not probed while the incident is open, {asked}; to have it read anew outside of it: {}, then kubectl fence test {node} --device {device}, and unless that reads On: kubectl fence now {node} --mode ConfirmOnly --reason WHY, and confirm that",
+        over(fence)
     )
 }
 

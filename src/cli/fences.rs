@@ -22,7 +22,7 @@ pub use denial::{denied, denied_beside};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
-pub use meant::{absent, meant, open};
+pub use meant::{absent, meant, open, open_among};
 pub use warnings::{Warning, WarningKind, beside, told, warned, warnings};
 
 /// All NodeFences, the newest first.
@@ -156,6 +156,13 @@ fn boot(fence: &NodeFence) -> Option<&String> {
 pub fn is_denied(fence: &NodeFence) -> bool {
     let answer = fence.spec.approval.as_ref();
     answer.is_some_and(|it| it.decision == ApprovalDecision::Denied)
+}
+
+/// How somebody lets go of it; none: somebody has.
+pub fn let_go(fence: &NodeFence) -> Option<String> {
+    let name = fence.name_any();
+    let is_held = fence.spec.desired_state == DesiredState::Fenced;
+    is_held.then(|| format!("kubectl fence release {name} --reason WHY"))
 }
 
 /// How somebody has its node fenced anew, but for the reason: no further than this one goes, whatever its policy does; one that observes acts on nothing.

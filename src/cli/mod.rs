@@ -96,7 +96,7 @@ enum Command {
     Plan(plan::Args),
     Test(test::Args),
     /// Let an incident that waits for a human go on
-    Approve(answer::Args),
+    Approve(answer::Yes),
     /// End an incident that waits for a human: it does not begin again for this outage
     Deny(answer::Args),
     Confirm(confirm::Args),

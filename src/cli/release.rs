@@ -92,7 +92,7 @@ fn refuse(fence: &NodeFence, despite_late_off: bool) -> Result<(), Error> {
     }
     if may_go_down(fence) && !despite_late_off {
         return Err(Error::No(format!(
-            "an off command of NodeFence {name} may still land (`status.attempts`): a machine that you let go of now may go down in your hands; wait until `kubectl fence status {name}` shows a stage after Verifying, or add --despite-late-off"
+            "an off command of NodeFence {name} may still land (`status.attempts`): a machine that you let go of now may go down in your hands; wait until kubectl fence explain {name} tells what became of it, or add --despite-late-off"
         )));
     }
     Ok(())

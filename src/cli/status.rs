@@ -308,13 +308,6 @@ fn is_held(fence: &NodeFence) -> bool {
     fences::held(fence).is_some() || waits.iter().any(|it| it == fences::stage(fence))
 }
 
-/// Who is asked before another off goes out is asked by people: the command for it is handed to nobody.
-fn offered(fence: &NodeFence, is_denied: bool) -> Vec<String> {
-    let mut commands = fences::commands(fence);
-    commands.retain(|it| !is_denied || !it.contains("--mode PowerOff"));
-    commands
-}
-
 /// `denied`: who has denied another fence of its node.
 fn incident(fence: &NodeFence, denied: Option<String>) -> Incident {
     let status = fence.status.as_ref();
@@ -336,7 +329,7 @@ fn incident(fence: &NodeFence, denied: Option<String>) -> Incident {
         approval: fences::is_awaited(fence)
             .then(|| fences::what_a_yes_does(fence.spec.fence.mode).to_owned()),
         brake: fences::brake(fence).map(str::to_owned),
-        commands: offered(fence, denied.is_some()),
+        commands: fences::commands(fence, denied.is_some()),
         denied,
     }
 }

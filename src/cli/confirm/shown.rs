@@ -74,8 +74,10 @@ fn lights(scene: &Scene, fence: &NodeFence, now: Timestamp) -> String {
     let off = machines.filter_map(|device| {
         let at = Said::of(scene, device, fence).last_off()?;
         let (name, ago) = (device.name_any(), age(at, now));
-        Some(format!("{name} has read Off {ago} ago: while it answers so, no word is needed, and with one the record rests on that and not on its reading"))
+        Some(format!("{name} has read Off, first {ago} ago: if the incident's levels have it and it still answers so, it may need no word, and the proof by its readings is the better one"))
     });
+    // A mark that stood there without a record asks no device.
+    let off = off.filter(|_| !is_adopted(fence));
     let off: String = off.map(|it| wrapped(&it, 0)).collect();
     let is_silent = |it: &FenceDevice| Said::of(scene, it, fence).is_nothing();
     match on.is_empty() && scene.devices.iter().all(is_silent) {

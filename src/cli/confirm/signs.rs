@@ -2,8 +2,9 @@
 //! by them.
 
 use super::{Scene, outage, read};
+use crate::api::conditions::{IDENTITY_VERIFIED, find};
 use crate::api::device::FenceDevice;
-use crate::api::device_status::PowerState;
+use crate::api::device_status::{FenceDeviceStatus, PowerState};
 use crate::api::fence::NodeFence;
 use crate::cli::fences::{self, Warning, WarningKind};
 use jiff::Timestamp;
@@ -17,6 +18,12 @@ pub(super) struct Said {
     pub on: Option<Timestamp>,
     /// When it has said last that it has none.
     pub off: Option<Timestamp>,
+}
+
+/// Did another machine answer for it? The times of On and Off are those of its own.
+fn is_another(status: &FenceDeviceStatus) -> bool {
+    let identity = find(&status.conditions, IDENTITY_VERIFIED);
+    identity.is_some_and(|it| it.status == "False")
 }
 
 impl Said {
@@ -36,7 +43,8 @@ impl Said {
         let off = status.and_then(|it| it.last_off_time);
         let off = off.map(|at| (PowerState::Off, at));
         // Of one that is silent by now that is when it answered last.
-        let probed = status.and_then(|it| it.power_state.zip(it.last_success_time));
+        let probed = status.filter(|it| !is_another(it));
+        let probed = probed.and_then(|it| it.power_state.zip(it.last_success_time));
         let probed = probed.into_iter().chain(on).chain(off);
         let before = scene.others.iter().flat_map(of).chain(probed);
         let before = before.filter(|(_, at)| Some(*at) >= began);

@@ -4,7 +4,9 @@ use super::*;
 use crate::core::fixtures;
 use crate::core::observed::ConditionView;
 use serde_json::Value;
+use signs::Said;
 
+mod given;
 mod held;
 
 const SHOWN: &str = "\
@@ -14,8 +16,9 @@ last heard of at 2027-01-02T17:55:00Z
 DEVICE         POWER       READ
 worker-1-bmc   Off         2m ago
 pdu            <unknown>   <never>
-worker-1-bmc has read Off 2m ago: while it answers so, no word is needed, and
-with one the record rests on that and not on its reading
+worker-1-bmc has read Off, first 2m ago: if the incident's levels have it and it
+still answers so, it may need no word, and the proof by its readings is the
+better one
 The incident is Pending: the operator has not begun with it yet; should that
 last, `kubectl fence check` says why
 1 pod(s) are bound to it
@@ -103,7 +106,7 @@ fn a_device_that_read_on_in_the_outage_is_told_with_how_it_is_read_anew() {
     let words = against(&scene, &fence).expect_err("it reads On");
     for part in [
         "FenceDevice node-1-bmc has read On at 2027-01-02T18:00:20Z",
-        "confirm again once it is silent there (kubectl fence status --output wide)",
+        "if it is one of them, confirm again once it is silent there (kubectl fence status --output wide)",
         "kubectl fence release node-1-now-abcde --reason WHY",
         "kubectl fence test node-1 --device node-1-bmc",
         "kubectl fence now node-1 --mode ConfirmOnly --reason WHY",
@@ -208,6 +211,20 @@ fn what_a_device_said_to_an_earlier_incident_of_the_outage_it_has_said() {
     let (mut scene, _) = self::scene("Off", "2027-01-02T18:00:40Z");
     let text = shown(said("Unknown", within), &mut scene);
     assert!(!text.contains("SAID ON"), "{text}");
+}
+
+/// What another machine has answered says nothing of this one.
+#[test]
+fn an_off_of_another_machine_is_no_sign_of_this_one() {
+    let (mut scene, fence) = scene("Off", "2027-01-02T18:00:20Z");
+    let said = |scene: &Scene| Said::of(scene, &scene.devices[0], &fence).last_off();
+    assert!(said(&scene).is_some());
+    let wrong = json!({
+        "type": "IdentityVerified", "status": "False", "reason": "WrongMachine", "message": "", "lastTransitionTime": "2027-01-02T18:00:20Z",
+    });
+    let status = scene.devices[0].status.as_mut().expect("a status");
+    status.conditions = vec![serde_json::from_value(wrong).expect("a condition")];
+    assert_eq!(said(&scene), None);
 }
 
 /// Whoever reads for a while is not to give a word by what has been overtaken meanwhile.
@@ -348,36 +365,4 @@ fn a_word_is_refused_where_it_would_move_nothing() {
         refused.contains("kubectl fence now node-1 --mode ConfirmOnly"),
         "{refused}"
     );
-}
-
-/// Of a word that was refuted that it was is said first, and of a node that is Ready no other word is asked for.
-#[test]
-fn what_speaks_against_a_word_goes_before_that_one_was_given() {
-    let (mut scene, _) = scene("Off", "2027-01-02T17:59:00Z");
-    let word = json!({
-        "statement": "IVerifiedTheNodeIsPoweredOff", "nodeUID": "uid-1", "user": "ann", "reason": "dark", "time": "2027-01-02T18:00:30Z",
-    });
-    let spec = json!({"trigger": {"type": "Manual"}, "fence": {"mode": "ConfirmOnly"}, "manualConfirmation": word});
-    let mut given = fence(&spec, &json!([]));
-    let refused = |scene: &Scene, fence: &NodeFence| {
-        let refused = refuse(scene, fence, None).expect_err("it is given once");
-        refused.to_string()
-    };
-    assert!(refused(&scene, &given).contains("has a human's word already"));
-    let status = given.status.as_mut().expect("a status");
-    status.confirmation_refused = Some("FenceDevice bmc reads On".to_owned());
-    let words = refused(&scene, &given);
-    assert!(
-        words.contains("takes no word any more: FenceDevice bmc reads On"),
-        "{words}"
-    );
-    for condition in &mut scene.node.conditions {
-        condition.status = "True".to_owned();
-    }
-    let words = refused(&scene, &given);
-    assert!(
-        words.contains("Node node-1 is Ready: its machine runs"),
-        "{words}"
-    );
-    assert!(!words.contains("kubectl fence now"), "{words}");
 }

@@ -70,8 +70,9 @@ It reads only, with your own rights; what you may not read is said to be not
 known. -o name prints the objects of what was found.
 
 Exit codes: 0 nothing was found, 2 something was, or an incident calls for
-people, 1 failed, or nothing was found and not all could be read. A command line that cannot be used gives 2 as
-well, with nothing on standard output and a message that begins with `error:`.";
+people, 1 failed, or nothing was found and not all could be read. A command
+line that cannot be used gives 2 as well, with nothing on standard output and
+a message that begins with `error:`.";
 
 /// Tell why a pod does not get its volume
 #[derive(Debug, clap::Args)]
@@ -112,8 +113,18 @@ pub struct Diagnosis {
     pub findings: Vec<Finding>,
     /// Pods that wait for a volume for a reason that none of the findings tells.
     pub waiting: Vec<String>,
-    /// Open incidents that call for people, of nodes that none of the findings tells of.
-    pub calls: Vec<String>,
+    /// Open incidents that call for people, which none of the findings tells of.
+    pub calls: Vec<Call>,
+}
+
+/// An open incident that calls for people.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Call {
+    /// Its NodeFence.
+    pub fence: String,
+    /// Why, and where to look.
+    pub words: String,
 }
 
 impl Diagnosis {
@@ -128,8 +139,10 @@ impl Content for Diagnosis {
     /// The objects of all findings, each once. As kubectl has it, the namespace is not in a name.
     fn names(&self) -> Vec<String> {
         let objects: BTreeSet<&Object> = self.findings.iter().flat_map(|it| &it.objects).collect();
-        let names = objects.into_iter();
-        names.map(|it| format!("{}/{}", it.kind, it.name)).collect()
+        let found = objects.into_iter();
+        let found = found.map(|it| format!("{}/{}", it.kind, it.name));
+        let calls = self.calls.iter().map(|it| fences::full_name(&it.fence));
+        found.chain(calls).collect()
     }
 }
 
@@ -205,7 +218,7 @@ pub fn diagnose(facts: &Facts, scope: &Scope) -> Result<Diagnosis, Error> {
 }
 
 /// Of the incident of a node that is Ready none of the signatures tells, and it may call for people all the same.
-fn calls(facts: &Facts, scope: &Scope, findings: &[Finding]) -> Vec<String> {
+fn calls(facts: &Facts, scope: &Scope, findings: &[Finding]) -> Vec<Call> {
     // Those tell of the NodeFence, not of the node alone.
     let telling = findings.iter().filter(|it| it.id == Id::D2);
     let told: BTreeSet<&Object> = telling.flat_map(|it| &it.objects).collect();
@@ -219,11 +232,12 @@ fn calls(facts: &Facts, scope: &Scope, findings: &[Finding]) -> Vec<String> {
         let node = &fence.spec.node_name;
         let (reason, words) = fences::escalated(fence)?;
         let is_untold = !told.contains(&Object::of_cluster("node", node));
-        (is_of_it(node) && is_untold).then(|| {
-            format!(
-                "NodeFence {} of node {node} calls for you: {reason}: {words}: see kubectl fence status {node}",
-                fence.name_any()
-            )
+        let name = fence.name_any();
+        (is_of_it(node) && is_untold).then(|| Call {
+            words: format!(
+                "NodeFence {name} of node {node} calls for you: {reason}: {words}: see kubectl fence status {node}"
+            ),
+            fence: name,
         })
     });
     calls.collect()
@@ -328,7 +342,7 @@ fn told(diagnosis: &Diagnosis, scope: &Scope, now: Timestamp) -> String {
         text += &wrapped(&format!("{waiting}, {words}"), 0);
     }
     for calls in &diagnosis.calls {
-        text += &wrapped(calls, 0);
+        text += &wrapped(&calls.words, 0);
     }
     if diagnosis.findings.is_empty() && !diagnosis.unknown.is_empty() {
         return text

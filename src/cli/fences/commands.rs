@@ -5,8 +5,9 @@ use crate::cli::fences;
 use crate::core::plan::{CONTRADICTION, STILL_ON};
 use kube::ResourceExt;
 
-/// The plugin's words for what the operator's own say of fields of the NodeFence.
-pub fn commands(fence: &NodeFence) -> Vec<String> {
+/// The plugin's words for what the operator's own say of fields of the NodeFence. `denied`: somebody has denied another fence of its node, and is asked
+/// before another off goes out: the command for that is not among them.
+pub fn commands(fence: &NodeFence, denied: bool) -> Vec<String> {
     let mut commands = Vec::new();
     if fence.is_ended() {
         return commands;
@@ -42,6 +43,7 @@ pub fn commands(fence: &NodeFence) -> Vec<String> {
     // which machine the device is wired to, before another command goes out by it.
     let again = match fences::escalated(fence).filter(|_| !is_refuted) {
         Some((CONTRADICTION, _)) | None => None,
+        Some(_) if denied => None,
         Some((STILL_ON, _)) => Some(format!(
             "kubectl fence now {node} --mode PowerOff --reason WHY"
         )),

@@ -20,7 +20,8 @@ pub struct Denial {
 /// condition that it was for.
 pub fn denied(node: &NodeView, all: &[NodeFence]) -> Option<Denial> {
     let mut denied = all.iter().filter(|it| is_denied(it));
-    denied.find(|it| is_of_boot(it, node)).map(denial_of)
+    let fence = denied.find(|it| is_of_boot(it, node))?;
+    Some(denial_of(fence, boot(fence).is_some()))
 }
 
 /// The same of the node and the boot that this one is of, by another one.
@@ -33,13 +34,15 @@ pub fn denied_beside(fence: &NodeFence, all: &[NodeFence]) -> Option<Denial> {
             && is_same(boot(it), boot(fence))
     };
     let mut denied = all.iter().filter(|it| is_denied(it));
-    denied.find(is_beside).map(denial_of)
+    let denied = denied.find(is_beside)?;
+    let is_of_boot = boot(denied).is_some() && boot(fence).is_some();
+    Some(denial_of(denied, is_of_boot))
 }
 
-fn denial_of(fence: &NodeFence) -> Denial {
+/// `ends_with_boot`: it was given in the boot that is meant, for sure.
+fn denial_of(fence: &NodeFence, ends_with_boot: bool) -> Denial {
     let denial = fence.spec.approval.as_ref();
     let by = denial.map(|it| format!(" by {} at {}: {}", it.user, it.time, it.reason));
-    let ends_with_boot = boot(fence).is_some();
     let of = match ends_with_boot {
         true => "in this boot",
         false => "of whichever boot",
@@ -130,6 +133,12 @@ mod tests {
         ] {
             assert!(!beside(denial(of.clone())), "{of}");
         }
+        let mut unbound = fence("w-1-now", &json!({}));
+        unbound.spec.boot_id = None;
+        let words = denied_beside(&unbound, &[denial(json!({}))])
+            .expect("in some boot")
+            .words;
+        assert!(words.contains("of whichever boot"), "{words}");
         let own = denial(json!({}));
         assert_eq!(denied_beside(&own, std::slice::from_ref(&own)), None);
         // One that a human has made names no boot; its record does.

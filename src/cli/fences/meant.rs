@@ -30,14 +30,25 @@ pub fn meant<'a>(fences: &'a [NodeFence], name: &Name) -> Option<&'a NodeFence> 
 /// # Errors
 /// There is none: how the node stands, and how its last incident has ended. Or there are two that the name could mean.
 pub async fn open(cluster: &Cluster, name: &Name) -> Result<NodeFence, Error> {
-    let fences = fences(cluster).await?;
-    let Some(fence) = open_of(&fences, name)? else {
-        let elsewhere = elsewhere(&fences, name, |it| !it.is_ended());
+    open_among(cluster, &fences(cluster).await?, name).await
+}
+
+/// The same of these, the newest first.
+///
+/// # Errors
+/// As [`open`].
+pub async fn open_among(
+    cluster: &Cluster,
+    fences: &[NodeFence],
+    name: &Name,
+) -> Result<NodeFence, Error> {
+    let Some(fence) = open_of(fences, name)? else {
+        let elsewhere = elsewhere(fences, name, |it| !it.is_ended());
         return Err(Error::No(match name.of {
             Some(Kind::NodeFence) => format!(
                 "there is no NodeFence `{name}`{elsewhere}; `kubectl fence status` shows the open incidents"
             ),
-            _ => none_open(cluster, &fences, name).await? + &elsewhere,
+            _ => none_open(cluster, fences, name).await? + &elsewhere,
         }));
     };
     if name.of.is_none() && fence.spec.node_name != name.name {

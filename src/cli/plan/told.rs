@@ -60,7 +60,7 @@ fn summary(plan: &Plan) -> String {
         plan.timeline.recovered_seconds,
     ) {
         // With none that runs elsewhere there is no last one.
-        (0, Some(_)) if !plan.pods.is_empty() && !plan.pods.iter().any(runs_again) => {
+        (0, Some(_)) if !plan.pods.iter().any(runs_again) => {
             format!("{when}, it would be fenced, and {pods}")
         }
         (0, Some(seconds)) => format!(

@@ -4,6 +4,7 @@ use crate::cli::name::any;
 use crate::shell::slim::SlimNode;
 use serde_json::{Value, json};
 
+mod brake;
 mod denied;
 
 const SINCE: &str = "2027-01-02T18:00:00Z";
@@ -253,19 +254,22 @@ fn what_waits_for_a_human_is_shown_with_what_to_type() {
         });
         serde_json::from_value(fence).expect("a NodeFence")
     };
-    assert!(fences::commands(&of("Automatic", "asks the devices")).is_empty());
+    assert!(fences::commands(&of("Automatic", "asks the devices"), false).is_empty());
     assert_eq!(
-        fences::commands(&of("Manual", "waits")),
+        fences::commands(&of("Manual", "waits"), false),
         [
             "kubectl fence approve node-1 --reason WHY",
             "kubectl fence deny node-1 --reason WHY",
         ]
     );
     assert_eq!(
-        fences::commands(&of(
-            "Automatic",
-            "release this NodeFence (`spec.desiredState: Released`), or confirm it by `spec.manualConfirmation`"
-        )),
+        fences::commands(
+            &of(
+                "Automatic",
+                "release this NodeFence (`spec.desiredState: Released`), or confirm it by `spec.manualConfirmation`"
+            ),
+            false
+        ),
         [
             "kubectl fence confirm node-1 --reason WHY",
             "kubectl fence release node-1-5c0ffee5 --reason WHY",
@@ -301,46 +305,6 @@ fn what_a_yes_does_stands_above_what_may_be_typed() {
         let above = text.split(approve).next().unwrap_or_default();
         assert!(above.len() < text.len() && above.contains(does), "{text}");
         assert!(!told(mode, "Automatic").contains("a yes"));
-    }
-}
-
-/// It is there for the case that many machines only seem to be dead.
-#[test]
-fn what_a_brake_holds_is_approved_only_by_who_knows_better() {
-    let held = |reason: &str| {
-        let fence = json!({
-            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "node-1-5c0ffee5"},
-            "spec": {"nodeName": "node-1", "trigger": {"type": "NodeCondition"}, "fence": {"mode": "PowerOff"}},
-            "status": {"conditions": [{
-                "type": "Held", "status": "True", "reason": reason, "message": "words", "lastTransitionTime": SINCE,
-            }]},
-        });
-        incident(&serde_json::from_value(fence).expect("a NodeFence"), None)
-    };
-    let commands = [
-        "kubectl fence approve node-1 --reason WHY",
-        "kubectl fence deny node-1 --reason WHY",
-    ];
-    for reason in ["Storm", "OfTomorrow"] {
-        let incident = held(reason);
-        assert_eq!(incident.commands, commands);
-        assert_eq!(incident.brake.as_deref(), Some(reason));
-        let only = format!(
-            "Only if this machine is known to be dead: an approval lifts what holds it ({reason})"
-        );
-        let sight = of_nothing();
-        let status = Status {
-            incidents: vec![incident],
-            ..sight.status(None, now())
-        };
-        let text = screen(&status, None, false, now()).replace("\n  ", " ");
-        let told = format!(" {only}   {}", commands[0]);
-        assert!(text.contains(&told), "{text}");
-    }
-    for reason in ["Paused", "Quorum", "AwaitingApproval"] {
-        let incident = held(reason);
-        assert!(incident.commands.is_empty(), "{reason}");
-        assert_eq!(incident.brake, None);
     }
 }
 

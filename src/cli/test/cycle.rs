@@ -132,7 +132,7 @@ fn wished(
         false => "until its NodeFence is deleted",
     };
     Err(format!(
-        "{}: a power cycle turns the machine off, hard, and on again, whoever is at it; ask them. That counts {until}; once they are done: kubectl delete nodefence {}, after which its policy may fence the node again",
+        "{}: a power cycle turns the machine off, hard, and on again, whoever is at it; ask them. That counts {until}; once they are done: kubectl delete nodefence {}, after which the policy of the node may fence it again",
         denied.words, denied.fence
     ))
 }

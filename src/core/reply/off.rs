@@ -27,20 +27,19 @@ fn is_off_of_others(
     heard: &[DeviceReadings],
     results: &BTreeMap<String, OffResult>,
 ) -> bool {
-    let was_already = results.get(&device.device) == Some(&OffResult::AlreadyOff);
+    if results.get(&device.device) == Some(&OffResult::AlreadyOff) {
+        return false;
+    }
     let answered = |of: &str| {
         let of = heard.iter().filter(|it| it.device == of);
         let readings = of.flat_map(|it| &it.readings);
         readings.map(|it| it.answered).max()
     };
     let said = answered(&device.device);
-    // When those were commanded that read nothing before it nobody knows: then it is as the device takes it.
-    let may_be_first = |other: &str| match answered(other) {
-        Some(read) => Some(read) < said,
-        None => !was_already,
-    };
+    // When one was commanded that read nothing before it nobody knows.
+    let may_be_first = |other: &str| answered(other).is_none_or(|read| Some(read) < said);
     let mut others = results.iter().filter(|(name, _)| **name != device.device);
-    !device.outlets && others.any(|(name, it)| it.may_turn_off() && may_be_first(name))
+    others.any(|(name, it)| it.may_turn_off() && may_be_first(name))
 }
 
 /// What became of a command that a device has taken, by what it has read last since. If the machine is not off at the end of the time

@@ -144,7 +144,7 @@ impl RenewingSession {
             device = device.metadata.name, %node, target = made.driver.target(),
             "the device refused the credentials, and their Secret holds others by now: it is asked once more"
         );
-        self.seen = self.session.seen().or(self.seen.take());
+        self.seen = self.seen();
         self.session = made.driver.open();
         self.content = made.content;
         true
@@ -187,8 +187,11 @@ impl FenceSession for RenewingSession {
 
     fn seen(&self) -> Option<Reading> {
         let (now, before) = (self.session.seen(), self.seen.clone());
-        let mut all = [now.clone(), before.clone()].into_iter().flatten();
-        all.find(|it| it.state.has_power()).or(now).or(before)
+        let is_on = |it: &Reading| it.state.has_power();
+        match before.as_ref().is_some_and(is_on) && !now.as_ref().is_some_and(is_on) {
+            true => before,
+            false => now.or(before),
+        }
     }
 
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {

@@ -143,7 +143,10 @@ impl Writer {
         // One write a second for the times of all devices together.
         let times_after = SignedDuration::from_secs(period.max(devices));
         let requested = requested(&device).and_then(Result::ok);
-        let is_fenced = schedule.nodes_of(&device.name_any()).any(|(_, it)| it);
+        // The device of a fleet is probed for its other nodes all the while, and names no reading of one.
+        let is_one_machines = device.spec.node_name.is_some();
+        let mut nodes = schedule.nodes_of(&device.name_any());
+        let is_fenced = is_one_machines && nodes.any(|(_, it)| it);
         let old = device.status.as_ref();
         if !worth_writing(old, &status, times_after, requested, is_fenced) {
             return;

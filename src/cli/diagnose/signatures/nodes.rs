@@ -193,7 +193,7 @@ impl Scene<'_> {
             objects: self.objects(),
             cause: format!("NodeFence {name} is open; {frees}"),
             seen,
-            fix: follow(fence, &node),
+            fix: follow(fence, &node, &index.facts.fences.items),
         }
     }
 }
@@ -206,7 +206,7 @@ fn warned<'a>(warnings: impl Iterator<Item = &'a Warning>) -> Vec<String> {
 }
 
 /// The way out of an incident that is open: to wait, and to answer it.
-fn follow(fence: &NodeFence, node: &str) -> Vec<Step> {
+fn follow(fence: &NodeFence, node: &str, all: &[NodeFence]) -> Vec<Step> {
     let mut fix = Vec::new();
     let approve = format!("kubectl fence approve {node} --reason \"WHY\"");
     let brake = fences::brake(fence);
@@ -226,7 +226,8 @@ fn follow(fence: &NodeFence, node: &str) -> Vec<Step> {
         format!("kubectl get nodefence {} -o yaml", fence.name_any()),
     ));
     if fences::escalated(fence).is_some() && !fences::is_awaited(fence) {
-        let steps = fences::commands(fence).into_iter();
+        let denied = fences::denied_beside(fence, all);
+        let steps = fences::commands(fence, denied.is_some()).into_iter();
         fix.extend(steps.map(|it| {
             step(
                 "it calls for you; once you have done what it says above",

@@ -23,7 +23,7 @@ fn what_the_operator_says_of_a_word_leads_to_its_commands() {
                 condition("Succeeded", "Unknown", "Checking"), condition("Escalated", "True", "DeviceFailed"),
             ], "confirmationRefused": refused},
         });
-        commands(&serde_json::from_value(fence).expect("a NodeFence"))
+        commands(&serde_json::from_value(fence).expect("a NodeFence"), false)
     };
     let mut settings = crate::core::fixtures::settings();
     let unsaid = word::heard(&settings, Duration::ZERO).expect_err("nobody has");
@@ -54,7 +54,7 @@ fn no_word_is_asked_for_while_a_device_reads_on() {
                 "type": "Succeeded", "status": "Unknown", "reason": "Checking", "message": words, "lastTransitionTime": SINCE,
             }]},
         });
-        commands(&serde_json::from_value(fence).expect("a NodeFence"))
+        commands(&serde_json::from_value(fence).expect("a NodeFence"), false)
     };
     let reads = |state: &str| json!([{"device": "bmc", "powerState": state, "sinceTime": SINCE}]);
     let outlets =
@@ -80,7 +80,7 @@ fn the_next_fence_goes_as_far_as_the_last_and_none_follows_a_device_that_has_dec
             "spec": {"nodeName": "node-1", "trigger": {"type": "NodeCondition"}, "fence": {"mode": "ConfirmOnly"}},
             "status": {"conditions": [condition], "confirmationRefused": refused},
         });
-        commands(&serde_json::from_value(fence).expect("a NodeFence"))
+        commands(&serde_json::from_value(fence).expect("a NodeFence"), false)
     };
     let of = |reason: &str| with(reason, None);
     let refuted = |reason: &str| with(reason, Some("the BMC reads On"));

@@ -45,15 +45,15 @@ fn an_off_that_is_read_before_its_command_is_no_doing_of_ours() {
     let failed = OffResult::NotSent("no".to_owned());
     let (accepted, already) = (OffResult::Accepted, OffResult::AlreadyOff);
     for (own, other, on_at, has_commanded, is_against) in [
-        // Its command came first.
+        // Its command may have come first, unless the device says that it was off already.
         (&accepted, &accepted, Some(11), false, false),
-        (&already, &accepted, Some(11), false, false),
+        (&already, &accepted, Some(11), false, true),
         // It was read later, or as late.
         (&accepted, &accepted, Some(13), false, true),
         (&accepted, &accepted, Some(12), false, true),
         // It turns nothing off.
         (&accepted, &failed, Some(11), false, true),
-        // Nobody knows when it came: then it is as the device takes it.
+        // Nobody knows when it came.
         (&accepted, &accepted, None, false, false),
         (&already, &accepted, None, false, true),
         // An earlier try may have.

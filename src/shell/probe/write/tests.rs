@@ -62,13 +62,13 @@ fn pair() -> Pair {
 }
 
 /// The device's one node.
-fn schedule() -> Schedule {
+fn schedule(fenced: bool) -> Schedule {
     let mut schedule = Schedule::default();
     let wanted = Wanted {
         pair: pair(),
         epoch: 1,
         node_ready: true,
-        fenced: false,
+        fenced,
         period: Duration::from_secs(300),
         known_well: false,
         requested: None,
@@ -119,6 +119,35 @@ fn answer() -> Probe {
     }
 }
 
+/// Once an incident has begun nobody reads it any more, and people go by what it said last. A fleet is read for its other nodes all the while.
+#[tokio::test]
+async fn what_a_device_said_last_is_written_when_an_incident_begins() {
+    for (spec, is_fenced, is_written) in [
+        (json!({"nodeName": "worker-1"}), true, true),
+        (json!({"nodeName": "worker-1"}), false, false),
+        (json!({"nodeSelector": {}}), true, false),
+    ] {
+        let cluster = Cluster::new().await;
+        cluster_with_events(&cluster);
+        let (mut writer, _publisher) = writer(&cluster);
+        let schedule = schedule(is_fenced);
+        let mut device = device(json!({}));
+        device.spec = serde_json::from_value(spec.clone()).expect("a spec");
+        let at = |seconds| jiff::Timestamp::from_second(seconds).ok();
+        let known = |last| Known {
+            finding: Some(Box::new(finding(Ok(answer())))),
+            last_success: last,
+            last_on: last,
+            ..Known::default()
+        };
+        writer.prober.known().insert(pair(), known(at(100)));
+        device.status = Some(writer.render(&device, &schedule));
+        writer.prober.known().insert(pair(), known(at(110)));
+        writer.write(device, &schedule);
+        assert_eq!(writer.busy.is_empty(), !is_written, "{spec} {is_fenced}");
+    }
+}
+
 /// However often it is looked at, and whatever else its words say.
 #[tokio::test]
 async fn a_device_that_turns_ready_or_not_is_told_once() {
@@ -126,7 +155,7 @@ async fn a_device_that_turns_ready_or_not_is_told_once() {
     cluster_with_events(&cluster);
     let (mut writer, publisher) = writer(&cluster);
     writer.prober.devices.survey(&[], &[]);
-    let (schedule, mut device) = (schedule(), device(json!({})));
+    let (schedule, mut device) = (schedule(false), device(json!({})));
     let mut look = |writer: &mut Writer| {
         let status = writer.render(&device, &schedule);
         writer.tell(&device, &status);
@@ -162,7 +191,7 @@ async fn a_newline_at_the_end_of_a_secret_s_value_is_told_once() {
         ..finding(Err(DeviceError::Unsupported { driver: "none" }))
     };
     found(&writer, finding);
-    let schedule = schedule();
+    let schedule = schedule(false);
     for _ in 0..2 {
         writer.render(&device(json!({})), &schedule);
     }
