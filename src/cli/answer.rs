@@ -59,23 +59,27 @@ pub struct Yes {
 pub async fn approve(cluster: &Cluster, yes: Yes) -> Done {
     let all = fences::fences(cluster).await?;
     let fence = fences::open_among(cluster, &all, &yes.args.name).await?;
-    if !yes.despite_denial {
-        refuse_denied(&fence, &all).map_err(Error::No)?;
+    refuse(&fence, ApprovalDecision::Approved)?;
+    if let Some(denied) = fences::denied_beside(&fence, &all).filter(|_| !yes.despite_denial) {
+        complain(&past_denial(&fence, &denied.words).map_err(Error::No)?);
     }
     answer(cluster, fence, yes.args, ApprovalDecision::Approved).await
 }
 
-/// Whoever has denied another fence of the node may have their hands in its machine.
-fn refuse_denied(fence: &NodeFence, all: &[NodeFence]) -> Result<(), String> {
-    let turns_off = fence.spec.fence.mode == FenceMode::PowerOff;
-    let denied = fences::denied_beside(fence, all).filter(|_| turns_off);
-    denied.map_or(Ok(()), |denied| {
-        Err(format!(
-            "{}: NodeFence {} is in mode PowerOff, and a yes turns the machine off, hard, whoever is at it; ask them, and add --despite-denial",
-            denied.words,
-            fence.name_any()
-        ))
-    })
+/// What whoever says yes beside another's no is told first: who has given it may have their hands in the machine.
+///
+/// # Errors
+/// Why nobody does unasked.
+fn past_denial(fence: &NodeFence, denied: &str) -> Result<String, String> {
+    let name = fence.name_any();
+    match fence.spec.fence.mode {
+        FenceMode::PowerOff => Err(format!(
+            "{denied}: NodeFence {name} is in mode PowerOff, and a yes turns the machine off, hard, whoever is at it; ask them, and add --despite-denial"
+        )),
+        mode => Ok(format!(
+            "{denied}: NodeFence {name} is in mode {mode:?}, and a yes turns nothing off; tell them all the same, for whoever is at the machine may turn it off or on"
+        )),
+    }
 }
 
 /// No.
@@ -336,21 +340,18 @@ mod tests {
     /// Whoever has denied another fence of the node may be at its machine.
     #[test]
     fn a_yes_that_turns_a_machine_off_asks_whoever_has_denied_another_fence() {
-        let denied = json!({"approval": {"decision": "Denied", "user": "ann", "reason": "we are at it", "time": "2026-01-01T00:00:00Z"}});
-        let mut other = fence(denied, json!({}));
-        other.metadata.name = Some("worker-1-earlier".to_owned());
         let of = |mode: &str| fence(json!({"fence": {"mode": mode}}), json!({}));
-        let all = [of("PowerOff"), other];
-        let words = refuse_denied(&of("PowerOff"), &all).expect_err("ann is at it");
-        for part in [
-            "NodeFence worker-1-earlier of Node worker-1",
-            "was denied by ann",
-            "--despite-denial",
-        ] {
-            assert!(words.contains(part), "no `{part}` in {words}");
-        }
-        assert_eq!(refuse_denied(&of("ConfirmOnly"), &all), Ok(()));
-        assert_eq!(refuse_denied(&of("PowerOff"), &all[..1]), Ok(()));
+        let denied = "NodeFence worker-1-earlier of Node worker-1, in this boot, was denied by ann";
+        let words = past_denial(&of("PowerOff"), denied).expect_err("it is asked for");
+        assert!(
+            words.starts_with(denied) && words.contains("--despite-denial"),
+            "{words}"
+        );
+        let words = past_denial(&of("ConfirmOnly"), denied).expect("it goes on");
+        assert!(
+            words.starts_with(denied) && words.contains("turns nothing off"),
+            "{words}"
+        );
     }
 
     /// It would be refused, or change nothing.

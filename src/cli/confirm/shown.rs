@@ -74,7 +74,7 @@ fn lights(scene: &Scene, fence: &NodeFence, now: Timestamp) -> String {
     let off = machines.filter_map(|device| {
         let at = Said::of(scene, device, fence).last_off()?;
         let (name, ago) = (device.name_any(), age(at, now));
-        Some(format!("{name} has read Off, first {ago} ago: if the incident's levels have it and it still answers so, it may need no word, and the proof by its readings is the better one"))
+        Some(format!("{name} has read Off, {ago} ago or longer: if the incident's levels have it and it still answers so, it may need no word, and the proof by its readings is the better one"))
     });
     // A mark that stood there without a record asks no device.
     let off = off.filter(|_| !is_adopted(fence));

@@ -20,7 +20,7 @@ pub(super) struct Said {
     pub off: Option<Timestamp>,
 }
 
-/// Did another machine answer for it? The times of On and Off are those of its own.
+/// Is it not shown that this machine answered? The times of On and Off are those of its own.
 fn is_another(status: &FenceDeviceStatus) -> bool {
     let identity = find(&status.conditions, IDENTITY_VERIFIED);
     identity.is_some_and(|it| it.status == "False")
@@ -43,8 +43,10 @@ impl Said {
         let off = status.and_then(|it| it.last_off_time);
         let off = off.map(|at| (PowerState::Off, at));
         // Of one that is silent by now that is when it answered last.
-        let probed = status.filter(|it| !is_another(it));
-        let probed = probed.and_then(|it| it.power_state.zip(it.last_success_time));
+        let probed = status.and_then(|it| it.power_state.zip(it.last_success_time));
+        // An On is heard from whomever it comes, an Off only of this machine.
+        let is_another = status.is_some_and(is_another);
+        let probed = probed.filter(|(state, _)| state.has_power() || !is_another);
         let probed = probed.into_iter().chain(on).chain(off);
         let before = scene.others.iter().flat_map(of).chain(probed);
         let before = before.filter(|(_, at)| Some(*at) >= began);

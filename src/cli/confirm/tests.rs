@@ -1,6 +1,7 @@
 //! What is shown to whoever gives their word, to the last blank.
 
 use super::*;
+use crate::api::device_status::PowerState;
 use crate::core::fixtures;
 use crate::core::observed::ConditionView;
 use serde_json::Value;
@@ -16,9 +17,9 @@ last heard of at 2027-01-02T17:55:00Z
 DEVICE         POWER       READ
 worker-1-bmc   Off         2m ago
 pdu            <unknown>   <never>
-worker-1-bmc has read Off, first 2m ago: if the incident's levels have it and it
-still answers so, it may need no word, and the proof by its readings is the
-better one
+worker-1-bmc has read Off, 2m ago or longer: if the incident's levels have it
+and it still answers so, it may need no word, and the proof by its readings is
+the better one
 The incident is Pending: the operator has not begun with it yet; should that
 last, `kubectl fence check` says why
 1 pod(s) are bound to it
@@ -225,6 +226,11 @@ fn an_off_of_another_machine_is_no_sign_of_this_one() {
     let status = scene.devices[0].status.as_mut().expect("a status");
     status.conditions = vec![serde_json::from_value(wrong).expect("a condition")];
     assert_eq!(said(&scene), None);
+    // An On is heard all the same: of one that cannot say who it is nobody knows better.
+    let status = scene.devices[0].status.as_mut().expect("a status");
+    status.power_state = Some(PowerState::On);
+    let said = Said::of(&scene, &scene.devices[0], &fence);
+    assert!(said.last_on().is_some());
 }
 
 /// Whoever reads for a while is not to give a word by what has been overtaken meanwhile.

@@ -6,7 +6,7 @@ use crate::core::plan::{CONTRADICTION, STILL_ON};
 use kube::ResourceExt;
 
 /// The plugin's words for what the operator's own say of fields of the NodeFence. `denied`: somebody has denied another fence of its node, and is asked
-/// before another off goes out: the command for that is not among them.
+/// before another off goes out: no command for one more fence in mode PowerOff is among them, and `approve` refuses it.
 pub fn commands(fence: &NodeFence, denied: bool) -> Vec<String> {
     let mut commands = Vec::new();
     if fence.is_ended() {
@@ -43,13 +43,14 @@ pub fn commands(fence: &NodeFence, denied: bool) -> Vec<String> {
     // which machine the device is wired to, before another command goes out by it.
     let again = match fences::escalated(fence).filter(|_| !is_refuted) {
         Some((CONTRADICTION, _)) | None => None,
-        Some(_) if denied => None,
         Some((STILL_ON, _)) => Some(format!(
             "kubectl fence now {node} --mode PowerOff --reason WHY"
         )),
         Some(_) => Some(format!("{} --reason WHY", fences::anew(fence))),
     };
-    commands.extend(again.filter(|_| says("create another")));
+    let goes_past = |it: &String| denied && it.contains("--mode PowerOff");
+    let again = again.filter(|it| says("create another") && !goes_past(it));
+    commands.extend(again);
     commands
 }
 

@@ -27,7 +27,7 @@ fn is_off_of_others(
     heard: &[DeviceReadings],
     results: &BTreeMap<String, OffResult>,
 ) -> bool {
-    if results.get(&device.device) == Some(&OffResult::AlreadyOff) {
+    if results.get(&device.device) == Some(&OffResult::AlreadyOff) || device.outlets {
         return false;
     }
     let answered = |of: &str| {
