@@ -96,7 +96,7 @@ async fn command(
     }
 }
 
-/// A session with one device. What it has seen is heard, be it that the time for the preparation is over.
+/// A session with one device. What it has seen is heard, even where the time for the preparation runs out.
 struct HeardSession<'a> {
     session: Box<dyn FenceSession>,
     job: &'a Job,
