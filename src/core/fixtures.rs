@@ -219,6 +219,7 @@ pub fn off_readings() -> Vec<DeviceReadings> {
             serial_number: None,
         },
         faults: Vec::new(),
+        off_parts: Vec::new(),
         asked: Duration::from_secs(seconds),
         answered: Duration::from_secs(seconds),
         wall: jiff::Timestamp::UNIX_EPOCH,

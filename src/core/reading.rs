@@ -96,6 +96,9 @@ pub struct Reading {
     pub identity: Identity,
     /// Names of fault or interlock indications that forbid to believe an off (empty: none).
     pub faults: Vec<String>,
+    /// Parts of the device (outlets of a PDU) that read off while the whole does not: each of them has yet to show that it can read on.
+    /// Empty: no part, or the device has none.
+    pub off_parts: Vec<String>,
     /// When the question was sent: time since boot of this host on a clock that counts suspend. The state is no newer
     /// than the answer and no older than this.
     pub asked: Duration,
@@ -112,10 +115,11 @@ impl Reading {
         self.state == PowerState::Off && self.faults.is_empty()
     }
 
-    /// The same state, of the same machine, with the same faults; only the moment may be another.
+    /// The same state of the same parts, of the same machine, with the same faults; only the moment may be another.
     #[must_use]
     pub fn says_the_same(&self, other: &Self) -> bool {
-        (self.state, &self.identity, &self.faults) == (other.state, &other.identity, &other.faults)
+        let (ours, theirs) = ((self.state, &self.identity), (other.state, &other.identity));
+        ours == theirs && self.faults == other.faults && self.off_parts == other.off_parts
     }
 
     /// Why a device that says only this proves nothing, with the way out; none: it reads On or Off, or is between the two.
@@ -167,10 +171,11 @@ mod tests {
         let mut later = reading.clone();
         later.asked += std::time::Duration::from_secs(1);
         assert!(reading.says_the_same(&later));
-        let changes: [fn(&mut Reading); 3] = [
+        let changes: [fn(&mut Reading); 4] = [
             |it| it.state = PowerState::On,
             |it| it.identity = named("another"),
             |it| it.faults = vec!["a fault".to_owned()],
+            |it| it.off_parts = vec!["outlet 2".to_owned()],
         ];
         for change in changes {
             let mut other = reading.clone();
@@ -208,6 +213,7 @@ mod tests {
                 raw: "PoweringOff?".to_owned(),
                 identity: Identity::default(),
                 faults: faults.iter().map(|it| (*it).to_owned()).collect(),
+                off_parts: Vec::new(),
                 asked: Duration::ZERO,
                 answered: Duration::ZERO,
                 wall: Timestamp::UNIX_EPOCH,

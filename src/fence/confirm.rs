@@ -225,6 +225,7 @@ fn no_answer(error: &DeviceError, asked: Duration, clock: Clock) -> Reading {
         raw: error.reason().to_owned(),
         identity: Identity::default(),
         faults: Vec::new(),
+        off_parts: Vec::new(),
         asked,
         answered: clock.since_boot(),
         wall: clock.wall(),

@@ -60,6 +60,7 @@ impl Manual {
             raw: printable(&format!("{CONFIRMED_BY}{}", heard.user), RAW_CHARACTERS - 1),
             identity: Identity::default(),
             faults: Vec::new(),
+            off_parts: Vec::new(),
             asked: now,
             answered: now,
             wall: self.clock.wall(),

@@ -222,6 +222,7 @@ mod tests {
                 raw: "Off".to_owned(),
                 identity: Identity::default(),
                 faults: Vec::new(),
+                off_parts: Vec::new(),
                 asked: Duration::ZERO,
                 answered: Duration::ZERO,
                 wall: jiff::Timestamp::UNIX_EPOCH,

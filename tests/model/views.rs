@@ -339,6 +339,7 @@ fn reading(is_on: bool, asked: Duration) -> Reading {
             serial_number: None,
         },
         faults: Vec::new(),
+        off_parts: Vec::new(),
         asked,
         answered: asked,
         wall: Timestamp::UNIX_EPOCH,

@@ -194,6 +194,7 @@ impl Driver {
             raw: raw.to_owned(),
             identity: identity(&machine),
             faults: Vec::new(),
+            off_parts: Vec::new(),
             asked,
             answered: Clock::SYSTEM.since_boot(),
             wall: Clock::SYSTEM.wall(),

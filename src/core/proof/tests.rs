@@ -23,6 +23,7 @@ fn off(asked: f64) -> Reading {
             serial_number: None,
         },
         faults: Vec::new(),
+        off_parts: Vec::new(),
         asked: seconds(asked),
         answered: seconds(asked + 0.1),
         wall: jiff::Timestamp::UNIX_EPOCH,

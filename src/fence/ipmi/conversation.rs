@@ -212,6 +212,7 @@ impl Conversation {
             ),
             identity,
             faults: status.faults().into_iter().map(str::to_owned).collect(),
+            off_parts: Vec::new(),
             asked,
             answered,
             wall: self.driver.clock.wall(),

@@ -264,6 +264,17 @@ impl Outlets {
         (state, printable(&words.join(", "), RAW_CHARACTERS_MAX))
     }
 
+    /// Names of the outlets that read off while another does not.
+    pub fn off_parts(&self, answer: &[Binding]) -> Vec<String> {
+        let is_off = |outlet: &&Outlet| self.judge_one(outlet, answer).0 == PowerState::Off;
+        let off: Vec<&Outlet> = self.list.iter().filter(is_off).collect();
+        if off.len() == self.list.len() {
+            return Vec::new();
+        }
+        let name = |outlet: &Outlet| format!("outlet {}", outlet.number);
+        off.into_iter().map(name).collect()
+    }
+
     fn judge_one(&self, outlet: &Outlet, answer: &[Binding]) -> (PowerState, String) {
         let state = value(answer, &outlet.status);
         let pending = outlet

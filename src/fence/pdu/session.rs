@@ -153,6 +153,7 @@ impl Session {
             // An outlet does not know its machine.
             identity: Identity::default(),
             faults: Vec::new(),
+            off_parts: self.driver.outlets.off_parts(&answer),
             asked,
             answered,
             wall: clock.wall(),

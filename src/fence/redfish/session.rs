@@ -118,6 +118,7 @@ impl Session {
             identity: system.identity.clone(),
             // Redfish has no indication that forbids to believe PowerState: `Status` is about health.
             faults: Vec::new(),
+            off_parts: Vec::new(),
             asked,
             answered,
             wall: self.driver.clock.wall(),

@@ -21,6 +21,7 @@ fn off(asked: u64, uuid: &str) -> Reading {
             serial_number: None,
         },
         faults: Vec::new(),
+        off_parts: Vec::new(),
         asked: at(asked),
         answered: at(asked),
         wall: Timestamp::UNIX_EPOCH,

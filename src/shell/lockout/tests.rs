@@ -99,6 +99,7 @@ fn reading() -> Reading {
         raw: "Off".to_owned(),
         identity: Identity::default(),
         faults: Vec::new(),
+        off_parts: Vec::new(),
         asked: Duration::ZERO,
         answered: Duration::ZERO,
         wall: jiff::Timestamp::UNIX_EPOCH,

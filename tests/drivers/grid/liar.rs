@@ -34,6 +34,7 @@ fn off() -> Reading {
         raw: "Off".to_owned(),
         identity: identity(),
         faults: Vec::new(),
+        off_parts: Vec::new(),
         asked: now,
         answered: now,
         wall: Timestamp::UNIX_EPOCH,

@@ -106,6 +106,7 @@ fn reading(word: &str, raw: &str, asked: Duration) -> Result<Reading, String> {
         } else {
             Vec::new()
         },
+        off_parts: Vec::new(),
         asked,
         answered: asked + ANSWER_TIME,
         wall: WALL,

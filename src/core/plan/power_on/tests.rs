@@ -88,6 +88,7 @@ impl Process {
                 serial_number: None,
             },
             faults: Vec::new(),
+            off_parts: Vec::new(),
             asked: at,
             answered: at,
             wall: jiff::Timestamp::UNIX_EPOCH,

@@ -91,6 +91,7 @@ fn sight(state: PowerState, at: u64) -> Sight {
             raw: String::new(),
             identity: Default::default(),
             faults: Vec::new(),
+            off_parts: Vec::new(),
             asked: at,
             answered: at,
             wall: jiff::Timestamp::UNIX_EPOCH,

@@ -269,6 +269,7 @@ fn readings((number, said): (usize, &Said)) -> DeviceReadings {
             true => vec!["interlock".to_owned()],
             false => Vec::new(),
         },
+        off_parts: Vec::new(),
         asked: ticks(answer.asked),
         answered: ticks(answer.answered),
         wall: jiff::Timestamp::UNIX_EPOCH,

@@ -97,6 +97,24 @@ fn a_generic_table_puts_the_outlet_into_its_objects() {
     );
 }
 
+/// Each outlet has to show by itself that it can read on. One that a pending command brings back does not read off.
+#[test]
+fn outlets_that_read_off_beside_another_are_named() {
+    let outlets = outlets(json!({"model": "APCRackPDU"})).unwrap();
+    let (on, off, pending, none_pending) = (1, 2, 1, 2);
+    let none: [&str; 0] = [];
+    for (values, expected) in [
+        ([on, off, none_pending, none_pending], &["outlet 7"][..]),
+        ([off, 4, none_pending, none_pending], &["outlet 3"]),
+        ([on, off, none_pending, pending], &none),
+        ([on, on, none_pending, none_pending], &none),
+        ([off, off, none_pending, none_pending], &none),
+    ] {
+        let answer = answer(&outlets, &values.map(Value::Integer));
+        assert_eq!(outlets.off_parts(&answer), expected, "{values:?}");
+    }
+}
+
 /// S5: linked units have outlets of the same number, which one table tells apart; unit 0 and unit 1 are one.
 #[test]
 fn outlets_of_linked_units_have_names_of_their_own() {

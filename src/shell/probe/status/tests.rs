@@ -47,6 +47,7 @@ fn answer(uuid: &str) -> Result<Probe, DeviceError> {
                 serial_number: Some("SN1".to_owned()),
             },
             faults: Vec::new(),
+            off_parts: Vec::new(),
             asked: Duration::from_secs(1),
             answered: Duration::from_secs(2),
             wall: wall(2),

@@ -104,6 +104,7 @@ fn answer() -> Probe {
             raw: "on".to_owned(),
             identity: Identity::default(),
             faults: Vec::new(),
+            off_parts: Vec::new(),
             asked: Duration::ZERO,
             answered: Duration::ZERO,
             wall: jiff::Timestamp::UNIX_EPOCH,
