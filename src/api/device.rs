@@ -16,7 +16,7 @@ use super::crd::{rule, rule_at};
 use super::selector::LabelSelector;
 
 pub use super::device_status::{
-    BmcInfo, DeviceNodes, FenceDeviceStatus, PinnedSystem, PowerState, SystemInfo,
+    BmcInfo, DeviceNodes, FenceDeviceStatus, PinnedSystem, PositiveControl, PowerState, SystemInfo,
 };
 pub use super::drivers::{
     AwsDriver, AzureDriver, BareMetalHostDriver, CaKind, CaReference, FenceAgentDriver,

@@ -59,8 +59,8 @@ pub struct FenceDeviceStatus {
     #[schemars(schema_with = "crd::time")]
     pub last_success_time: Option<Timestamp>,
 
-    /// When a probe last read `Off`; only for a device of one node. Absent: never since its settings were changed, so that nobody knows yet
-    /// whether the device answers while its machine is off. One that shares the host's network port may not.
+    /// When a probe last read `Off`; only for a device of one node. Absent: never since its settings were changed, so that it is not known
+    /// whether the device answers while its machine is off: one that shares the host's network port may not. It is no merit: see `positiveControl`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub last_off_time: Option<Timestamp>,
@@ -83,6 +83,12 @@ pub struct FenceDeviceStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["nodeName"]))]
     pub systems: Vec<PinnedSystem>,
+
+    /// What the device read of each node's machine when the kubelet showed that it was running, last in that boot. Only a device that has read
+    /// `On` there can prove by `Off` that the machine is off.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["nodeName"]))]
+    pub positive_control: Vec<PositiveControl>,
 
     /// The device's nodes in numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -159,6 +165,30 @@ pub struct PinnedSystem {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub serial_number: Option<String>,
+}
+
+/// What a device read of one node's machine while that machine was running.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PositiveControl {
+    /// The Node.
+    #[schemars(length(min = 1, max = 253))]
+    pub node_name: String,
+    /// Its uid.
+    #[serde(rename = "nodeUID")]
+    #[schemars(length(min = 1, max = 64))]
+    pub node_uid: String,
+    /// The boot in which the Node was Ready.
+    #[serde(rename = "bootID")]
+    #[schemars(length(min = 1, max = 64))]
+    pub boot_id: String,
+    /// `On`: the device can tell a running machine from one that is off. `Off`: it read Off while the kubelet renewed its Lease, and proves
+    /// nothing until it reads On.
+    #[schemars(extend("enum" = ["On", "Off"]))]
+    pub power_state: PowerState,
+    /// When that was read first.
+    #[schemars(schema_with = "crd::time")]
+    pub time: Timestamp,
 }
 
 /// The device's nodes in numbers.

@@ -2,6 +2,7 @@
 //! thing that it is about.
 
 use super::attempt::Attempt;
+use super::control::Control;
 use super::incident::{Approval, Device, Level, Record, Settings};
 use super::memory::OwnClaim;
 use super::observed::{
@@ -86,6 +87,7 @@ pub fn bmc() -> Device {
         identity: IdentityRule::Is(MACHINE.to_owned()),
         manual: false,
         outlets: false,
+        control: Control::Shown,
     }
 }
 
@@ -237,6 +239,7 @@ pub fn proof(claim: &str) -> Proof {
         node: &claimed(claim),
         lease_before: &lease(),
         lease_now: &lease(),
+        commanded: false,
         kubelet_answers: false,
         quiesced: Duration::from_secs(10),
         devices: &off_readings(),

@@ -5,6 +5,7 @@ mod answer;
 pub use answer::{DeviceReply, PodList, Reply};
 
 use super::attempt::{Attempt, OffResult, OnAttempt};
+use super::control::Control;
 use super::delay::HeldCondition;
 use super::hold::HeldBy;
 use super::observed::{DETACHING, NodeView, OUT_OF_SERVICE, PodView};
@@ -33,6 +34,8 @@ pub struct Device {
     pub manual: bool,
     /// It reads outlets, and not the machine: one that has power says nothing of a machine that was switched off otherwise.
     pub outlets: bool,
+    /// Has it shown that it can read On of this node's machine?
+    pub control: Control,
 }
 
 /// One way to fence the node: AND or OR over its devices. Levels are tried one after the other (Pacemaker's topology).

@@ -21,6 +21,7 @@
 pub mod assess;
 pub mod attempt;
 pub mod budget;
+pub mod control;
 pub mod delay;
 pub mod election;
 #[cfg(test)]

@@ -5,12 +5,15 @@
 //! human's word that it rests on.
 //! Deleting pods by force borrows one, setting the taint consumes one; the type system carries the rule from here.
 
+mod demands;
 mod identity_rule;
 mod refusal;
 
+pub use demands::{Require, Verification};
 pub use identity_rule::IdentityRule;
 pub use refusal::NotProven;
 
+use super::control::Control;
 use super::incident::Device;
 use super::observed::{LeaseView, NodeView, Ready};
 use super::reading::{PowerState, Reading};
@@ -31,6 +34,8 @@ pub struct DeviceReadings {
     pub identity: IdentityRule,
     /// It reads outlets, as [`super::incident::Device::outlets`].
     pub outlets: bool,
+    /// As [`super::incident::Device::control`].
+    pub control: Control,
     /// All readings of the session, oldest first.
     pub readings: Vec<Reading>,
 }
@@ -43,6 +48,7 @@ impl DeviceReadings {
             version: device.version.clone(),
             identity: device.identity.clone(),
             outlets: device.outlets,
+            control: device.control,
             readings,
         }
     }
@@ -58,24 +64,6 @@ impl DeviceReadings {
         let last = self.readings.last()?;
         speaks_against(&self.identity, last).then_some(last)
     }
-}
-
-/// How many devices of a level must read off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Require {
-    /// Every one: two supplies, two outlets.
-    All,
-    /// One is enough: two ways to the same supply.
-    Any,
-}
-
-/// The policy's demands on a proof.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Verification {
-    /// Consecutive Off readings, 2 at least.
-    pub off_reads_min: usize,
-    /// They must lie at least this far apart, first answer to last question.
-    pub window: Duration,
 }
 
 /// Everything a proof is judged on. The Node and the Lease are read by quorum after the last reading.
@@ -105,6 +93,8 @@ pub struct Case<'a> {
     pub said: &'a Said,
     /// The policy's demands.
     pub verification: &'a Verification,
+    /// An off command of this incident has turned the machine off, or may have.
+    pub commanded: bool,
     /// Something answers at the kubelet's port.
     pub kubelet_answers: bool,
     /// A human's word, where the level rests on one, counts until then (time since boot), and so does what it proves.
@@ -165,7 +155,11 @@ pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
 
 /// Until when the machine was read off, by all of the devices that the level needs.
 fn off_until(case: &Case<'_>, now: Duration) -> Result<Duration, NotProven> {
-    let off_run = |device| device_is_off(device, case.quiesced, case.verification, now);
+    let off_run = |device: &DeviceReadings| {
+        let run = device_is_off(device, case.quiesced, case.verification, now)?;
+        can_read_on(case, device)?;
+        Ok(run)
+    };
     let mut runs = Vec::new();
     let mut refusal = NotProven::NoDevice;
     for device in case.devices {
@@ -189,6 +183,15 @@ fn off_until(case: &Case<'_>, now: Duration) -> Result<Duration, NotProven> {
         off_together(case, &runs, until)?;
     }
     Ok(until)
+}
+
+/// Its Off counts: it has read On of this machine, before the incident or, where that was turned off by a command of ours, in it (S25).
+fn can_read_on(case: &Case<'_>, device: &DeviceReadings) -> Result<(), NotProven> {
+    let was_on = case.commanded && case.said.was_on(&device.device, &device.version);
+    if device.control.is_shown() || was_on {
+        return Ok(());
+    }
+    Err(NotProven::no_control(&device.device, device.control))
 }
 
 /// What a proof asks of each device, at `now`, and of nothing else: readings of off, asked for after `since`, by the right machine, long

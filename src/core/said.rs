@@ -60,22 +60,36 @@ impl LastWord {
 
 /// The last word of each device of the node, by the name of its FenceDevice.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Said(BTreeMap<String, LastWord>);
+pub struct Said {
+    words: BTreeMap<String, LastWord>,
+    /// The devices without a positive control of peace time that have read On since, each as it was then ([`DeviceReadings::version`]).
+    was_on: BTreeMap<String, String>,
+}
 
 impl Said {
     /// Takes note of what a device said, oldest first; `commanded`: a command of ours may have turned it, or its machine, off before.
     pub fn note(&mut self, device: &DeviceReadings, commanded: bool) {
         for reading in &device.readings {
-            let before = self.0.get(&device.device);
+            let before = self.words.get(&device.device);
             if let Some(word) = word(before, device, reading, commanded) {
-                self.0.insert(device.device.clone(), word);
+                self.words.insert(device.device.clone(), word);
+            }
+            let is_on = reading.state == PowerState::On && device.is_believed(reading);
+            if is_on && !device.control.is_shown() {
+                let version = device.version.clone();
+                self.was_on.insert(device.device.clone(), version);
             }
         }
     }
 
+    /// Has this device, as it is now, read On of the machine in this incident, where it had not before (S25)?
+    pub fn was_on(&self, device: &str, version: &str) -> bool {
+        self.was_on.get(device).is_some_and(|it| it == version)
+    }
+
     /// Has this device said anything of power?
     pub fn knows(&self, device: &str) -> bool {
-        self.0.contains_key(device)
+        self.words.contains_key(device)
     }
 
     /// The record names this one: it contradicted an off, told by a process that is gone.
@@ -85,12 +99,12 @@ impl Said {
             raw: "On (says the record)".to_owned(),
             contradicts: true,
         };
-        self.0.entry(device.to_owned()).or_insert(word);
+        self.words.entry(device.to_owned()).or_insert(word);
     }
 
     /// The devices whose On contradicts an off, in order.
     pub fn contradicting(&self) -> impl Iterator<Item = &str> {
-        let contradicting = self.0.iter().filter(|(_, word)| word.contradicts());
+        let contradicting = self.words.iter().filter(|(_, word)| word.contradicts());
         contradicting.map(|(device, _)| device.as_str())
     }
 
@@ -99,7 +113,7 @@ impl Said {
     /// of them off.
     pub fn contradiction(&self, off: &[&str], count: usize, require: Require) -> Option<NotProven> {
         let since = self.off_since(off, count, require)?;
-        let (other, raw) = self.0.iter().find_map(|(device, word)| match word {
+        let (other, raw) = self.words.iter().find_map(|(device, word)| match word {
             LastWord::On {
                 asked,
                 raw,
@@ -119,7 +133,7 @@ impl Said {
         let Some(since) = self.off_since(off, count, require) else {
             return;
         };
-        for word in self.0.values_mut() {
+        for word in self.words.values_mut() {
             if let LastWord::On {
                 asked, contradicts, ..
             } = word
@@ -131,15 +145,17 @@ impl Said {
 
     /// Who says On after this moment contradicts these devices.
     fn off_since(&self, off: &[&str], count: usize, require: Require) -> Option<Duration> {
-        let offs = off.iter().filter_map(|device| match self.0.get(*device)? {
-            LastWord::Off {
-                since,
-                commanded: true,
-            } => Some(*since + TOGETHER_MAX),
-            // Somebody or something else did it, at about this time at the earliest.
-            LastWord::Off { since, .. } => Some(since.saturating_sub(TOGETHER_MAX)),
-            LastWord::On { .. } | LastWord::Fed => None,
-        });
+        let offs = off
+            .iter()
+            .filter_map(|device| match self.words.get(*device)? {
+                LastWord::Off {
+                    since,
+                    commanded: true,
+                } => Some(*since + TOGETHER_MAX),
+                // Somebody or something else did it, at about this time at the earliest.
+                LastWord::Off { since, .. } => Some(since.saturating_sub(TOGETHER_MAX)),
+                LastWord::On { .. } | LastWord::Fed => None,
+            });
         let offs: Vec<Duration> = offs.collect();
         match require {
             Require::All if offs.len() < count => None,

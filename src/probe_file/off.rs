@@ -6,6 +6,7 @@
 use super::report::Off;
 use crate::api::settings::Verification;
 use crate::clock::Clock;
+use crate::core::control::Control;
 use crate::core::proof::{self, DeviceReadings, IdentityRule, NotProven, Require, reads_off};
 use crate::core::reading::{PowerState, Reading};
 use crate::fence::confirm::{ConfirmPlan, Confirmation, Ended, Together, confirm};
@@ -94,6 +95,8 @@ impl Target<'_> {
             version: String::new(),
             identity: self.identity.clone(),
             outlets: false,
+            // The readings alone are judged.
+            control: Control::Shown,
             readings: confirmation.readings,
         };
         let judged = reads_off(&device, begun, &verification, now);

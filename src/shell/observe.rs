@@ -15,7 +15,7 @@ use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{ListParams, ObjectList};
 use kube::core::DeserializeGuard;
-use kube::{Api, Resource};
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::time::Duration;
@@ -128,7 +128,7 @@ impl Reads {
 /// Side by side, as far as they are wanted.
 async fn others(context: &Context, name: &str, wanted: &Needs) -> Others {
     let (lease, pods, starting, attachments) = tokio::join!(
-        if_wanted(wanted.lease, lease(context, name)),
+        if_wanted(wanted.lease, lease(&context.reads, name)),
         if_wanted(wanted.pods, pods(context, name)),
         if_wanted(
             !wanted.starting.is_empty(),
@@ -151,10 +151,10 @@ async fn if_wanted<T>(wanted: bool, read: impl Future<Output = Seen<T>>) -> Seen
     }
 }
 
-/// A missing Lease is one that never moves.
-async fn lease(context: &Context, node: &str) -> Seen<LeaseView> {
+/// Quorum GET of the kubelet's Lease. A missing one never moves.
+pub async fn lease(reads: &Client, node: &str) -> Seen<LeaseView> {
     match get(
-        Api::<SlimLease>::namespaced(context.reads.clone(), "kube-node-lease"),
+        Api::<SlimLease>::namespaced(reads.clone(), "kube-node-lease"),
         node,
     )
     .await

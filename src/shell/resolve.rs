@@ -16,6 +16,7 @@ use crate::api::fence_status::{AttemptAction, AttemptResult, NodeFenceStatus};
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::{ApprovalMode, FenceLevel, FenceMode, LevelRequirement};
 use crate::clock;
+use crate::core::control::{self, Control};
 use crate::core::delay::{HeldCondition, Now, Since};
 use crate::core::identity::{one_and_the_same, same_device_words};
 use crate::core::incident::{Approval, Device, Level, Record, Settings};
@@ -103,10 +104,11 @@ pub fn settings(
     let reads = frozen.verification.consecutive_off_reads.max(2);
     let period = Duration::from_secs(frozen.verification.read_period_seconds.into());
     let human = spec.trigger.type_ == TriggerType::Manual;
+    let boot_id = spec.boot_id.as_ref().or(status.boot_id.as_ref());
     let levels = frozen
         .levels
         .iter()
-        .map(|level| resolve_level(level, node, devices));
+        .map(|level| resolve_level(level, node, boot_id, devices));
     let mut levels: Vec<Level> = levels.collect();
     let word = word(fence, moments);
     if word.is_some() && !levels.iter().any(Level::is_manual) {
@@ -116,7 +118,7 @@ pub fn settings(
         fence: fence.metadata.name.clone().unwrap_or_default(),
         node: spec.node_name.clone(),
         node_uid: spec.node_uid.clone().or_else(|| status.node_uid.clone()),
-        boot_id: spec.boot_id.clone().or_else(|| status.boot_id.clone()),
+        boot_id: boot_id.cloned(),
         human,
         adopted: spec.trigger.type_ == TriggerType::External,
         not_before: moments.not_before,
@@ -166,6 +168,7 @@ pub fn by_rights(settings: Settings, fence: &NodeFence, lacks: Option<&str>) -> 
 fn resolve_level(
     level: &FenceLevel,
     node: Option<&NodeView>,
+    boot_id: Option<&String>,
     (all, fence_devices): (&Devices, &[FenceDevice]),
 ) -> Level {
     let selected = |device: &&FenceDevice| {
@@ -188,6 +191,7 @@ fn resolve_level(
                 },
                 manual: device.spec.manual.is_some(),
                 outlets: device.spec.pdu.is_some(),
+                control: control::of(device, node, boot_id.unwrap_or(&node.boot_id)),
             })
     });
     let mut devices: Vec<Device> = serving.into_iter().flatten().collect();
@@ -271,6 +275,7 @@ fn by_hand(fence: &NodeFence) -> Level {
             identity: IdentityRule::Skip,
             manual: true,
             outlets: false,
+            control: Control::Shown,
         }],
     }
 }

@@ -9,6 +9,7 @@ use crate::state::{Node, Operator};
 use crate::talk::{Act, Heard, Kind, Off, Request, Round};
 use crate::views::{self, DATE, Incident, Look, NOW, nonce};
 use node_fencing_operator::core::attempt::OffResult;
+use node_fencing_operator::core::control::Control;
 use node_fencing_operator::core::incident::{DeviceOrder, DeviceReply, Effect, Reply, Settings};
 use node_fencing_operator::core::memory::Memory;
 use node_fencing_operator::core::plan::{Moment, Needs, evicts_next, needs, step};
@@ -90,7 +91,10 @@ pub struct Brain {
 
 impl Brain {
     /// A core that knows nothing yet.
-    pub fn new(incident: Incident, mutation: Option<Mutation>) -> Self {
+    pub fn new(mut incident: Incident, mutation: Option<Mutation>) -> Self {
+        if mutation == Some(Mutation::AnyOffCounts) {
+            incident.control = Control::Shown;
+        }
         let settings = (0..32).map(|facts| views::settings(&incident, facts));
         let mut brain = Self {
             settings: settings.collect(),

@@ -4,6 +4,7 @@ use crate::state::Budget;
 use crate::views::Incident;
 use crate::world::{Second, World};
 use node_fencing_operator::api::settings::{FenceMode, ReleaseMode};
+use node_fencing_operator::core::control::Control;
 
 /// Mode ConfirmOnly, one pod, two operators; nothing may happen that needs a budget.
 pub fn confirm_only() -> World {
@@ -17,6 +18,7 @@ pub fn confirm_only() -> World {
             turns_on: false,
             deletes: false,
             shares: false,
+            control: Control::Shown,
         },
         second: Second::None,
         starts_despite_claim: true,
@@ -67,6 +69,11 @@ fn a_lie(world: &mut World) {
     world.budget.lies = 1;
 }
 
+/// The device reads Off of the running machine from the start, and an off command to it changes nothing: a stopped twin, an unused outlet.
+pub fn never_on(world: &mut World) {
+    world.incident.control = Control::Missing;
+}
+
 fn reuse(world: &mut World) {
     world.budget.bindings = 1;
 }
@@ -96,7 +103,14 @@ fn with(mut world: World, name: &'static str, changes: &[&dyn Fn(&mut World)]) -
 
 /// What `make test` explores, each to its end; the largest is begun first.
 pub fn of_every_test() -> Vec<World> {
-    [of_two(), of_one(), of_one_that_turns_off(), of_deletion()].concat()
+    [
+        of_two(),
+        of_one(),
+        of_one_that_turns_off(),
+        of_deletion(),
+        of_a_device_that_never_read_on(),
+    ]
+    .concat()
 }
 
 /// Two operators.
@@ -234,6 +248,24 @@ fn of_deletion() -> Vec<World> {
             "DeleteNode, two operators",
             &[&deletes, &off],
         ),
+    ]
+}
+
+/// A device that proves nothing (S25).
+fn of_a_device_that_never_read_on() -> Vec<World> {
+    vec![
+        with(confirm_only(), "never On", &[&alone, &reuse, &never_on]),
+        with(
+            confirm_only(),
+            "never On, two operators",
+            &[&reuse, &never_on],
+        ),
+        with(
+            power_off(),
+            "never On, PowerOff",
+            &[&alone, &reuse, &never_on],
+        ),
+        with(power_off(), "never On, PowerOff, two", &[&reuse, &never_on]),
     ]
 }
 

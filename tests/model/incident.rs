@@ -1,6 +1,7 @@
 //! What kind of incident a configuration is about.
 
 use node_fencing_operator::api::settings::{FenceMode, RecoveryStrategy, ReleaseMode};
+use node_fencing_operator::core::control::Control;
 
 /// Which incident it is, and what its node carries.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +20,8 @@ pub struct Incident {
     pub deletes: bool,
     /// The second pod uses the volume.
     pub shares: bool,
+    /// What the device has read of the running machine before: if it was not On, it reads Off whatever the machine does (S25).
+    pub control: Control,
 }
 
 impl Incident {

@@ -2,7 +2,7 @@
 //!
 //! If a guard could go and nothing were noticed, either nobody needs it or the model is blind.
 
-use crate::configurations::{confirm_only, deletes, power_off, turned_on};
+use crate::configurations::{confirm_only, deletes, never_on, power_off, turned_on};
 use crate::explore::{Explorer, Found};
 use crate::judge::Broken;
 use crate::mutation::Mutation;
@@ -267,6 +267,26 @@ fn a_proof_that_does_not_look_at_the_lease_believes_a_device_that_lies() {
     let mut world = one();
     world.budget.lies = 1;
     breaks(Mutation::ProveWithoutLease, Broken::S22, &world);
+}
+
+#[test]
+fn an_off_of_a_device_that_never_read_on_loses_data() {
+    let mut world = confirm_only();
+    never_on(&mut world);
+    (world.two, world.budget.bindings) = (false, 1);
+    breaks(Mutation::AnyOffCounts, Broken::S1, &world);
+    world.two = true;
+    breaks(Mutation::AnyOffCounts, Broken::S1, &world);
+}
+
+#[test]
+fn an_off_command_that_changes_nothing_loses_data() {
+    let mut world = power_off();
+    never_on(&mut world);
+    (world.two, world.budget.bindings) = (false, 1);
+    breaks(Mutation::AnyOffCounts, Broken::S1, &world);
+    world.two = true;
+    breaks(Mutation::AnyOffCounts, Broken::S1, &world);
 }
 
 #[test]

@@ -77,6 +77,8 @@ pub enum Mutation {
     TolerantWithVolume,
     /// A pod that tolerates everything and uses a volume is deleted by force once somebody has deleted it.
     TolerantEvicted,
+    /// An Off counts although the device has never read On of the machine.
+    AnyOffCounts,
     /// A machine that has booted anew is let go though the deletion of a VolumeAttachment may be on its way.
     LetGoWhileDetaching,
 }

@@ -5,7 +5,8 @@ use crate::state::{Container, State};
 
 /// Power comes and goes, and with it everything that ran; and what the device says of it need not be so.
 pub fn events(s: &State, can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State))) {
-    can(Event::PowerLoss, s.on, &|n| {
+    // Where the device proves nothing, a machine that is off waits for people: only one that runs can be hurt.
+    can(Event::PowerLoss, s.on && !never_on(s), &|n| {
         turned_off(n);
         spend_accepted(n);
     });
@@ -18,7 +19,8 @@ pub fn events(s: &State, can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State)))
         n.budget.lies -= 1;
         (n.lies, n.deceived) = (true, true);
     });
-    can(Event::TellsTheTruth, s.lies, &|n| n.lies = false);
+    let is_liar = s.lies && s.deceived;
+    can(Event::TellsTheTruth, is_liar, &|n| n.lies = false);
     for place in 0..s.commands.len() {
         if !s.commands[place].is_there {
             continue;
@@ -26,7 +28,9 @@ pub fn events(s: &State, can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State)))
         let is_awaited = s.commands[place].awaited != [false; 2];
         let is_to_come = !s.commands[place].landed && (s.on || !is_awaited);
         can(Event::OffLands(s.on), is_to_come, &|n| {
-            turned_off(n);
+            if !never_on(n) {
+                turned_off(n);
+            }
             n.commands[place].landed = true;
         });
         can(Event::OffLost, !is_awaited, &|n| {
@@ -51,4 +55,9 @@ fn turned_off(s: &mut State) {
     s.pods
         .iter_mut()
         .for_each(|pod| pod.container = Container::None);
+}
+
+/// Has the device never read On of the machine (S25)? It is none that begins to lie.
+fn never_on(s: &State) -> bool {
+    s.lies && !s.deceived
 }

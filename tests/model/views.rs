@@ -8,6 +8,7 @@ use crate::state::{Node, Pod, Taint};
 use crate::turned_on;
 use jiff::Timestamp;
 use node_fencing_operator::api::settings::{ApprovalTimeout, PodDeletion};
+use node_fencing_operator::core::control::Control;
 use node_fencing_operator::core::incident::{
     Approval, Device, DeviceReply, Level, PodList, Record, Settings,
 };
@@ -84,7 +85,7 @@ pub fn settings(incident: &Incident, facts: u8) -> Settings {
             attempts_max: 1,
             retry_period: Duration::from_secs(5),
             timeout: Duration::from_secs(120),
-            devices: vec![device()],
+            devices: vec![device(incident.control)],
         }],
         approval: Approval::NotNeeded,
         approval_timeout: Duration::from_secs(3600),
@@ -346,13 +347,14 @@ fn reading(is_on: bool, asked: Duration) -> Reading {
     }
 }
 
-fn device() -> Device {
+fn device(control: Control) -> Device {
     Device {
         name: DEVICE.to_owned(),
         version: "uid/1".to_owned(),
         identity: IdentityRule::Is(MACHINE.to_owned()),
         manual: false,
         outlets: false,
+        control,
     }
 }
 
@@ -365,7 +367,7 @@ pub fn looked(
 ) -> DeviceReply {
     DeviceReply::Looked {
         sights: vec![Sight {
-            device: device(),
+            device: device(incident.control),
             reading: Ok(reading(is_on, asked)),
         }],
         pods: pods.map(|pods| pod_views(incident, pods)),
@@ -390,7 +392,7 @@ pub fn confirmed(
         answered: JUST_NOW - Duration::from_millis(1),
     };
     DeviceReply::Confirmed {
-        readings: vec![DeviceReadings::of(&device(), readings)],
+        readings: vec![DeviceReadings::of(&device(incident.control), readings)],
         failures: Vec::new(),
         others: Vec::new(),
         kubelet_answers: false,

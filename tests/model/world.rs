@@ -76,6 +76,7 @@ impl World {
         };
         let mut first = State {
             on: true,
+            lies: !self.incident.control.is_shown(),
             boot: 1,
             node: Node {
                 uid: 1,

@@ -9,7 +9,7 @@ use super::super::reading::{PowerState, Reading};
 use super::super::stage::Stage;
 use super::super::word::heard;
 use super::Moment;
-use crate::api::settings::ORDER_SECONDS_MIN;
+use crate::api::settings::{FenceMode, ORDER_SECONDS_MIN};
 use std::time::Duration;
 
 /// Escalation: every level has been tried in vain.
@@ -222,7 +222,10 @@ fn why_all(s: &Settings, m: &Memory) -> String {
             all.collect()
         }
     };
-    if m.rounds > 0 && s.word.is_none() {
+    let mut devices = s.levels.iter().flat_map(|level| &level.devices);
+    // Another try shows nothing else.
+    let is_stuck = devices.any(|device| uncontrolled(s, m, device).is_some());
+    if (m.rounds > 0 || is_stuck) && s.word.is_none() {
         let way_out =
             "if you know that the machine has no power, confirm it by `spec.manualConfirmation`";
         words.push(way_out.to_owned());
@@ -246,7 +249,7 @@ pub(super) fn unresolved(m: &Memory) -> String {
 
 /// A device that did not answer, or not for this machine.
 pub(super) struct Failure {
-    /// Condition reason: `DeviceFailed`, `IdentityMismatch` or `IdentityNotPinned`.
+    /// Condition reason: `DeviceFailed`, `IdentityMismatch`, `IdentityNotPinned`, `NoPositiveControl` or `OffWhileRunning`.
     pub(super) reason: &'static str,
     /// In words, naming the device.
     pub(super) words: String,
@@ -276,6 +279,16 @@ pub(super) fn answer<'a>(device: &Device, sights: &'a [Sight]) -> Result<&'a Rea
         .check(&device.name, &reading.identity)
         .map_err(wrong)?;
     Ok(reading)
+}
+
+/// Why an Off of this device would not count (S25). What it has read in this incident counts where a command of ours is to turn the machine off.
+pub(super) fn uncontrolled(s: &Settings, m: &Memory, device: &Device) -> Option<Failure> {
+    let was_on = s.mode == FenceMode::PowerOff && m.said.was_on(&device.name, &device.version);
+    let counts = device.control.is_shown() || was_on;
+    (!counts).then(|| Failure {
+        reason: device.control.reason(),
+        words: NotProven::no_control(&device.name, device.control).to_string(),
+    })
 }
 
 /// The first of these devices that said last that the machine has power, and how ([`speaks_against`]).

@@ -1,22 +1,34 @@
 //! The off under the claim: it is written down, sent, and tried again where it was not sent to as many devices as the level needs.
 
 use super::super::attempt::{Attempt, OffResult};
-use super::super::incident::{Decision, DeviceOrder, Effect, Level, Settings};
+use super::super::incident::{Decision, Device, DeviceOrder, Effect, Level, Settings};
 use super::super::memory::Memory;
 use super::super::stage::Stage;
 use super::claimed::try_again;
-use super::level::{in_trouble, names, new_attempt, order};
+use super::level::{
+    Failure, answer, in_trouble, judge_level, names, new_attempt, order, uncontrolled,
+};
 use super::usable::note_contradiction;
 use super::{Moment, act};
 
 /// An outlet takes an off that changes nothing, so its Off is our doing only if it was seen to have power before. Without that the last On of a
-/// BMC that dies with it would contradict it (L1).
-fn asks_outlets(m: &Memory, level: &Level) -> bool {
-    let mut outlets = level.devices.iter().filter(|it| it.outlets);
-    outlets.any(|it| {
+/// BMC that dies with it would contradict it (L1). And a device without a positive control proves nothing unless it reads On before (S25).
+fn asks_first(s: &Settings, m: &Memory, level: &Level) -> bool {
+    let mut devices = level.devices.iter();
+    devices.any(|it| {
         let is_seen = m.learned.sights.iter().any(|sight| sight.is_of(it));
-        !m.said.knows(&it.name) && !is_seen
+        let is_new = it.outlets && !m.said.knows(&it.name);
+        (is_new || uncontrolled(s, m, it).is_some()) && !is_seen
     })
+}
+
+/// Why nothing is turned off: what follows could not prove that the machine is down.
+fn futile(s: &Settings, m: &Memory, level: &Level) -> Option<Failure> {
+    let proves = |device: &Device| match uncontrolled(s, m, device) {
+        Some(failure) => Err(answer(device, &m.learned.sights).err().unwrap_or(failure)),
+        None => Ok(()),
+    };
+    judge_level(level, proves).err()
 }
 
 /// Intent, then the command. `None` once the command has ended, however: the readings decide.
@@ -27,14 +39,20 @@ pub(super) fn power_off(
     t: &Moment,
 ) -> Option<Decision> {
     match &m.attempt {
-        None if asks_outlets(m, level) => {
+        None if asks_first(s, m, level) => {
             let words = format!("asks {} whether it is off already", names(level));
             let look = order(m, level, DeviceOrder::Look, t.now);
             Some(in_trouble(m, act(look, Stage::Fencing, words)))
         }
         None => {
             note_contradiction(m, level);
+            let futile = futile(s, m, level);
             m.learned.sights.clear();
+            if let Some(Failure { reason, words }) = futile {
+                let decision = try_again(s, m, words, t);
+                m.alarm = m.alarm.or(Some(reason));
+                return Some(in_trouble(m, decision));
+            }
             new_attempt(s, m, level, t);
             power_off(s, m, level, t)
         }

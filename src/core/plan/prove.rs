@@ -68,6 +68,7 @@ pub(super) fn prove(
             require: level.require,
             said: &m.said,
             verification: &verification,
+            commanded: s.mode == FenceMode::PowerOff && m.may_have_commanded(),
             kubelet_answers: o.kubelet_answers || m.learned.kubelet_answered,
             word_until,
         };

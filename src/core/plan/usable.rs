@@ -5,7 +5,9 @@ use super::super::memory::Memory;
 use super::super::proof::NotProven;
 use super::super::reading::{PowerState, Reading};
 use super::super::word;
-use super::level::{CONTRADICTION, Failure, against, answer, judge_level, state_word};
+use super::level::{
+    CONTRADICTION, Failure, against, answer, judge_level, state_word, uncontrolled,
+};
 use crate::api::settings::FenceMode;
 
 /// Escalation: the machine is not off, and nothing may turn it off (ConfirmOnly).
@@ -76,7 +78,11 @@ pub(super) fn usable(s: &Settings, m: &Memory, level: &Level) -> Result<(), Unus
             Unusable::Failed(failure)
         })?;
         match (mode, reading.state) {
-            (FenceMode::ConfirmOnly, PowerState::Off) | (FenceMode::PowerOff, _) => Ok(()),
+            // Nor is such a machine turned off: whether it went off nobody could tell.
+            (FenceMode::ConfirmOnly | FenceMode::PowerOff, PowerState::Off) => {
+                uncontrolled(s, m, device).map_or(Ok(()), |it| Err(Unusable::Failed(it)))
+            }
+            (FenceMode::PowerOff, _) => Ok(()),
             _ => Err(still_on(device, reading)),
         }
     })

@@ -1,6 +1,7 @@
 //! Why readings prove nothing, in the words that end up in the NodeFence: each names the device, the value, the rule and the way out.
 
 use super::PROOF_LIFE;
+use crate::core::control::Control;
 
 /// Why there is no proof, in words for people.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
@@ -80,6 +81,22 @@ pub enum NotProven {
         /// Why, and the way out.
         why: String,
     },
+    /// The device has not read On while the node was running, so its Off says nothing (S25).
+    #[error(
+        "FenceDevice {device} has not read On while the node was Ready in this boot, so its Off proves nothing; add a level with another device"
+    )]
+    NoPositiveControl {
+        /// FenceDevice name.
+        device: String,
+    },
+    /// The device read Off while the node was running (S25).
+    #[error(
+        "FenceDevice {device} read Off while the node was running, so its Off proves nothing; correct its address, `systemID` or outlets, or add a level with another device"
+    )]
+    OffWhileRunning {
+        /// FenceDevice name.
+        device: String,
+    },
     /// A device has not read Off often and long enough.
     #[error(
         "FenceDevice {device}: {off} consecutive Off readings over {span_ms} ms, {needed} over {window_ms} ms are needed; last reading: {last}"
@@ -129,6 +146,15 @@ pub enum NotProven {
 }
 
 impl NotProven {
+    /// The Off of this device does not count.
+    pub fn no_control(device: &str, control: Control) -> Self {
+        let device = device.to_owned();
+        match control {
+            Control::OffWhileRunning => Self::OffWhileRunning { device },
+            Control::Shown | Control::Missing => Self::NoPositiveControl { device },
+        }
+    }
+
     /// Life beside a device that reads Off (S22): it stops the fence, everything else is tried again.
     pub fn is_contradiction(&self) -> bool {
         matches!(

@@ -49,6 +49,7 @@ fn device(name: &str) -> DeviceReadings {
         version: "uid/1".to_owned(),
         identity: IdentityRule::Is(MACHINE.to_owned()),
         outlets: false,
+        control: Control::Shown,
         readings: vec![off(11.0), off(13.0)],
     }
 }
@@ -126,6 +127,7 @@ fn judged(change: impl FnOnce(&mut Good)) -> Result<Proof, NotProven> {
         require: good.require,
         said: &said(&good.devices, &good.others, good.commanded),
         verification: &good.verification,
+        commanded: good.commanded,
         kubelet_answers: false,
         word_until: good.word_until,
     };

@@ -317,9 +317,12 @@ fn an_on_of_the_moment_of_the_off_contradicts_nobody() {
             raw: "On".to_owned(),
             contradicts: false,
         };
-        let mut said = Said([("bmc".to_owned(), off), ("out".to_owned(), on)].into());
+        let mut said = Said {
+            words: [("bmc".to_owned(), off), ("out".to_owned(), on)].into(),
+            was_on: BTreeMap::new(),
+        };
         said.accuse(&["bmc"], 1, Require::All);
-        said.0["out"].contradicts()
+        said.words["out"].contradicts()
     };
     assert!(!accused(since + TOGETHER_MAX));
     assert!(accused(since + TOGETHER_MAX + Duration::from_nanos(1)));

@@ -77,6 +77,8 @@ pub struct DeviceRow {
     pub identity_verified: Option<bool>,
     /// When it last answered in full.
     pub last_success: Option<Timestamp>,
+    /// It read Off while the kubelet renewed its Lease, and has not read On since (S25).
+    pub off_while_running: bool,
 }
 
 /// A policy.
@@ -150,6 +152,11 @@ impl Snapshot {
         gauges.add(&table::DEVICE_LAST_SUCCESS, rows, |it, gauge| {
             let labels = [&it.device, &it.node, &it.driver];
             gauge.set_if(labels, it.last_success.map(seconds))
+        })?;
+        let lies = rows.iter().filter(|it| it.off_while_running);
+        let lies: Vec<_> = lies.collect();
+        gauges.add(&table::DEVICE_OFF_WHILE_RUNNING, &lies, |it, gauge| {
+            gauge.set([&it.device, &it.node, &it.driver], 1.0)
         })?;
         gauges.add(
             &table::NODE_PROTECTED,

@@ -96,6 +96,8 @@ metrics! {
         "1 if the fence device has shown that it controls this node's machine, else 0.";
     DEVICE_LAST_SUCCESS = "device_last_success_timestamp_seconds", Gauge, ["device", "node", "driver"],
         "When the fence device last answered in full, in seconds since the epoch.";
+    DEVICE_OFF_WHILE_RUNNING = "device_off_while_running", Gauge, ["device", "node", "driver"],
+        "1 for each fence device that read Off while its machine was running and has not read On since: its Off proves nothing.";
     NODE_PROTECTED = "node_protected", Gauge, ["node"],
         "1 if the node could be fenced now, 0 if a policy selects it and it could not.";
     POLICY_NODES = "policy_nodes", Gauge, ["policy", "state"],

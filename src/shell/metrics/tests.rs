@@ -46,6 +46,7 @@ fn full() -> Snapshot {
             reachable: Some(true),
             identity_verified: Some(false),
             last_success: Some(at(1_699_999_999)),
+            off_while_running: true,
         }],
         policies: vec![PolicyRow {
             policy: "bm".to_owned(),

@@ -5,8 +5,9 @@
 //! that stands in the way.
 
 use crate::api::conditions::ConditionStatus::{self, False, True, Unknown};
-use crate::api::device::{FenceDevice, PinnedSystem};
+use crate::api::device::{FenceDevice, PinnedSystem, PositiveControl};
 use crate::core::assess::{POWER_OFF_DENIED, Readiness};
+use crate::core::control::{self, Control};
 use crate::core::identity::{self, DUPLICATE_TARGET, Verdict};
 use crate::core::observed::NodeView;
 use crate::core::reading::Identity;
@@ -33,6 +34,10 @@ pub struct Finding {
     pub identity: Option<Identity>,
     /// Keys of the Secret whose value ended in a newline.
     pub trimmed_keys: Vec<&'static str>,
+    /// The kubelet renewed its Lease after the device had read Off, and the device reads Off again.
+    pub renewed: bool,
+    /// What an earlier probe of this process learned of S25.
+    pub control: Option<PositiveControl>,
 }
 
 /// Only what a judgement needs: thousands of these are kept.
@@ -74,6 +79,8 @@ pub struct Judgement {
     pub ready: Part,
     /// The system to pin for this node.
     pub pin: Option<PinnedSystem>,
+    /// What the device reads of the running machine, as far as this process knows (S25).
+    pub control: Option<PositiveControl>,
 }
 
 impl Judgement {
@@ -104,6 +111,7 @@ pub fn pending() -> Judgement {
         identity: None,
         ready: part,
         pin: None,
+        control: None,
     }
 }
 
@@ -116,13 +124,41 @@ pub fn judge(device: &FenceDevice, finding: &Finding, duplicate: Option<&str>) -
     if let Some(duplicate) = duplicate {
         identity = Some(part(False, DUPLICATE_TARGET, duplicate));
     }
+    let stored = control::kept(device, &finding.node);
+    let known = finding.control.as_ref().or(stored);
+    let row = learned(finding, identity.as_ref(), known).or_else(|| known.cloned());
+    let control = control::by(row.as_ref(), &finding.node.boot_id);
     Judgement {
         reachable: reachable(&finding.outcome),
         credentials: credentials(finding),
-        ready: ready(finding, duplicate.is_some(), identity.as_ref()),
+        ready: ready(finding, duplicate.is_some(), identity.as_ref(), control),
         identity,
         pin,
+        control: row,
     }
+}
+
+/// What this probe teaches of S25, where the right machine answered it.
+fn learned(
+    finding: &Finding,
+    identity: Option<&Part>,
+    known: Option<&PositiveControl>,
+) -> Option<PositiveControl> {
+    let probe = finding.outcome.as_ref().ok()?;
+    if identity.is_some_and(|identity| identity.status == False) {
+        return None;
+    }
+    let node = &finding.node;
+    let power_state = control::learn(node, &probe.reading, finding.renewed)?;
+    let is_same =
+        |it: &&PositiveControl| it.boot_id == node.boot_id && it.power_state == power_state;
+    Some(PositiveControl {
+        node_name: node.name.clone(),
+        node_uid: node.uid.clone(),
+        boot_id: node.boot_id.clone(),
+        power_state,
+        time: known.filter(is_same).map_or(finding.at, |it| it.time),
+    })
 }
 
 fn judge_identity(
@@ -204,7 +240,7 @@ fn credentials(finding: &Finding) -> Part {
     }
 }
 
-fn ready(finding: &Finding, duplicate: bool, identity: Option<&Part>) -> Part {
+fn ready(finding: &Finding, duplicate: bool, identity: Option<&Part>, control: Control) -> Part {
     let refused = identity
         .filter(|identity| identity.status == False || identity.reason == NOT_PINNED || duplicate);
     match (&finding.outcome, refused) {
@@ -216,12 +252,26 @@ fn ready(finding: &Finding, duplicate: bool, identity: Option<&Part>) -> Part {
         (_, Some(identity)) => part(False, identity.reason, identity.words.clone()),
         (Ok(probe), None) => match (probe.reading.unreadable(), &probe.off_denied) {
             (Some(words), _) => part(False, "PowerUnreadable", words),
+            _ if !control.is_shown() => part(False, control.reason(), no_control(control, finding)),
             (None, Some(denied)) => {
                 let words = format!("{denied}; mode ConfirmOnly works");
                 part(False, POWER_OFF_DENIED, words)
             }
             (None, None) => lasting(probe, finding.at),
         },
+    }
+}
+
+/// Why an Off of the device would prove nothing, and the way out.
+fn no_control(control: Control, finding: &Finding) -> String {
+    let node = &finding.node.name;
+    match control {
+        Control::OffWhileRunning => format!(
+            "the device read Off while Node {node} was running, so its Off proves nothing; correct its address, `systemID` or outlets: it counts again once it reads On"
+        ),
+        Control::Shown | Control::Missing => format!(
+            "the device has not read On while Node {node} was Ready in this boot, so its Off proves nothing yet; it is probed again when the Node is Ready"
+        ),
     }
 }
 

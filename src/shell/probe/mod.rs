@@ -8,7 +8,9 @@
 //! A probe never disturbs a fence. It takes the device's turn only when it is free, is not begun for a node with an open
 //! incident, and is dropped, connection and all, when one is opened.
 
+mod epoch;
 pub mod judge;
+mod running;
 pub mod schedule;
 pub mod status;
 mod task;
@@ -19,7 +21,7 @@ use super::devices::{Devices, Freshness};
 use super::events::Events;
 use super::metrics::{DeviceRow, Metrics};
 use crate::api::conditions::{self, ConditionStatus, IDENTITY_VERIFIED, REACHABLE};
-use crate::api::device::{FenceDevice, PROBE_REQUESTED_AT};
+use crate::api::device::{FenceDevice, FenceDeviceStatus, PROBE_REQUESTED_AT, PositiveControl};
 use crate::clock::Clock;
 use crate::core::assess::Readiness;
 use crate::core::reading::PowerState;
@@ -27,6 +29,7 @@ use crate::fence::{DeviceClock, DeviceError, Extent, Probe};
 use jiff::Timestamp;
 use judge::{Finding, Judgement};
 use kube::{Client, ResourceExt};
+use running::Doubt;
 use schedule::Pair;
 use status::seen;
 use std::collections::BTreeMap;
@@ -56,6 +59,10 @@ struct Answer {
     outcome: Result<Probe, DeviceError>,
     trimmed_keys: Vec<&'static str>,
     extent: Extent,
+    /// The kubelet has renewed its Lease since the doubt arose, and before the device was asked.
+    renewed: bool,
+    /// It reads Off beside a Ready Node.
+    doubt: Option<Doubt>,
 }
 
 /// What is known of a pair.
@@ -71,6 +78,10 @@ struct Known {
     last_success: Option<Timestamp>,
     /// When a probe last read that the machine has power.
     last_on: Option<Timestamp>,
+    /// What the device reads of the running machine (S25).
+    control: Option<PositiveControl>,
+    /// It read Off beside a Ready Node, and the kubelet has not answered yet.
+    doubt: Option<Doubt>,
 }
 
 impl Prober {
@@ -118,6 +129,7 @@ impl Prober {
             reachable: known.reachable,
             identity_verified: known.identity_verified,
             last_success: known.last_success,
+            off_while_running: known.reads_off_while_running(),
         };
         known.iter().map(row).collect()
     }
@@ -131,13 +143,18 @@ impl Prober {
         (extent, freshness(known, extent))
     }
 
+    /// The doubt that the next look at a pair is to settle.
+    fn doubt_of(&self, pair: &Pair) -> Option<Doubt> {
+        self.known().get(pair)?.doubt.clone()
+    }
+
     /// None while somebody else talks to the device.
     async fn probe(
         &self,
         device: &FenceDevice,
         node: &str,
-        extent: Extent,
-        freshness: Freshness,
+        (extent, freshness): (Extent, Freshness),
+        doubt: Option<Doubt>,
     ) -> Option<Answer> {
         if !self.devices.is_group_free(device) {
             return None;
@@ -149,6 +166,8 @@ impl Prober {
                     outcome: Err(error),
                     trimmed_keys: Vec::new(),
                     extent,
+                    renewed: false,
+                    doubt: None,
                 });
             }
         };
@@ -159,6 +178,7 @@ impl Prober {
         if !session.take_turn_now() {
             return None;
         }
+        let renewed = self.has_renewed(node, doubt.as_ref()).await;
         let limit = Duration::from_secs(device.spec.probe.timeout_seconds.into()) + GRACE;
         let begun = self.clock.since_boot();
         let answer = timeout(limit, session.probe(extent)).await;
@@ -170,7 +190,11 @@ impl Prober {
                 waited: limit,
             })
         });
+        drop(session);
+        let doubt = self.doubt(node, &outcome, doubt).await;
         Some(Answer {
+            renewed: renewed && doubt.is_some(),
+            doubt,
             outcome,
             trimmed_keys: access.trimmed_keys,
             extent,
@@ -196,12 +220,25 @@ impl Known {
         }
         let on = seen(&finding, judgement, PowerState::has_power);
         self.last_on = on.or(self.last_on);
+        self.control = judgement.control.clone();
         self.finding = Some(Box::new(finding));
     }
 
+    /// It read Off while the kubelet renewed its Lease, and has not read On since.
+    fn reads_off_while_running(&self) -> bool {
+        let row = self.control.as_ref();
+        row.is_some_and(|row| row.power_state == PowerState::Off)
+    }
+
     /// What an earlier process has left in the status.
-    fn from_status(device: &FenceDevice) -> Self {
+    fn from_status(device: &FenceDevice, node: &str) -> Self {
         let driver = device.spec.driver_name();
+        // Other settings may lead to another device.
+        let is_current =
+            |it: &&FenceDeviceStatus| it.observed_generation == device.metadata.generation;
+        let status = device.status.as_ref().filter(is_current);
+        let mut rows = status.into_iter().flat_map(|it| &it.positive_control);
+        let control = rows.find(|row| row.node_name == node).cloned();
         let status = device
             .status
             .as_ref()
@@ -209,6 +246,7 @@ impl Known {
         let Some(status) = status else {
             return Self {
                 driver,
+                control,
                 ..Self::default()
             };
         };
@@ -224,10 +262,9 @@ impl Known {
             reachable: holds(REACHABLE),
             identity_verified: holds(IDENTITY_VERIFIED),
             last_success: status.last_success_time,
-            // Other settings may lead to another device.
-            last_on: status
-                .last_on_time
-                .filter(|_| status.observed_generation == device.metadata.generation),
+            last_on: status.last_on_time.filter(|_| is_current(&status)),
+            control,
+            doubt: None,
         }
     }
 }

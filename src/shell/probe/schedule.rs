@@ -18,6 +18,8 @@ const REQUEST_PAUSE: Duration = Duration::from_secs(10);
 const FLEET_SPREAD: Duration = Duration::from_secs(30);
 /// From the beginning of a probe to that of the next one.
 const PACE: Duration = Duration::from_millis(20);
+/// A kubelet renews its Lease every 10 s; with room for the jitter of this pause.
+const DOUBT_PAUSE: Duration = Duration::from_secs(13);
 /// Pause while somebody else talks to the device.
 const BUSY_PAUSE: Duration = Duration::from_secs(2);
 
@@ -39,6 +41,8 @@ pub struct Wanted {
     pub epoch: u64,
     /// The Node is Ready.
     pub node_ready: bool,
+    /// Its boot: in another one the device has to show again that it reads On (S25).
+    pub boot_id: String,
     /// The Node has an open incident: the device is left alone.
     pub fenced: bool,
     /// Pause between two probes.
@@ -56,6 +60,8 @@ pub struct Wanted {
 pub enum Ended {
     /// The device answered.
     Well,
+    /// It reads Off beside a Ready Node: it is asked again when a living kubelet has renewed its Lease.
+    Doubted,
     /// It did not, or not as it should.
     Failed,
     /// Somebody else talked to it; it was not asked.
@@ -68,6 +74,7 @@ pub enum Ended {
 struct Slot {
     epoch: u64,
     node_ready: bool,
+    boot_id: String,
     fenced: bool,
     period: Duration,
     /// While a probe is under way: when the next one is wanted after it, if sooner than usual.
@@ -139,11 +146,13 @@ impl Schedule {
                     if wanted.fenced && !slot.fenced {
                         changes.fenced.push(wanted.pair.clone());
                     }
-                    let ready_now = wanted.node_ready && !slot.node_ready;
+                    let has_booted = wanted.boot_id != slot.boot_id;
+                    let ready_now = wanted.node_ready && (!slot.node_ready || has_booted);
                     let freed_now = slot.fenced && !wanted.fenced;
                     let sooner = wanted.period < slot.period;
                     let asked = wanted.requested.is_some() && wanted.requested != slot.requested;
                     slot.node_ready = wanted.node_ready;
+                    slot.boot_id.clone_from(&wanted.boot_id);
                     slot.fenced = wanted.fenced;
                     slot.period = wanted.period;
                     slot.requested = wanted.requested.or(slot.requested);
@@ -175,6 +184,7 @@ impl Schedule {
         let slot = Slot {
             epoch: wanted.epoch,
             node_ready: wanted.node_ready,
+            boot_id: wanted.boot_id.clone(),
             fenced: wanted.fenced,
             period: wanted.period,
             due: now + spread,
@@ -225,6 +235,10 @@ impl Schedule {
             Ended::Well => {
                 slot.failures = 0;
                 slot.period
+            }
+            Ended::Doubted => {
+                slot.failures = 0;
+                DOUBT_PAUSE.min(slot.period)
             }
             Ended::Failed => {
                 let doubled = RETRY_PAUSE * 2u32.saturating_pow(slot.failures.min(16));

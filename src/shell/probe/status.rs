@@ -10,7 +10,8 @@ use crate::api::conditions::{
     self, CREDENTIALS_VALID, IDENTITY_VERIFIED, REACHABLE, READY, set_condition,
 };
 use crate::api::device::{
-    BmcInfo, DeviceNodes, FenceDevice, FenceDeviceStatus, PinnedSystem, PowerState, SystemInfo,
+    BmcInfo, DeviceNodes, FenceDevice, FenceDeviceStatus, PinnedSystem, PositiveControl,
+    PowerState, SystemInfo,
 };
 use crate::fence::Probe;
 use jiff::{SignedDuration, Timestamp};
@@ -40,12 +41,12 @@ pub struct Row<'a> {
     pub last_on: Option<Timestamp>,
 }
 
-/// The status that follows. `rows` are the nodes that the device serves, by name; `lives` says whether the Node that a pin
-/// is about still exists.
+/// The status that follows. `rows` are the nodes that the device serves, by name; `lives` says whether a Node of
+/// this name and uid still exists.
 pub fn render(
     device: &FenceDevice,
     rows: &[Row<'_>],
-    lives: impl Fn(&PinnedSystem) -> bool,
+    lives: impl Fn(&str, &str) -> bool,
     now: Timestamp,
 ) -> FenceDeviceStatus {
     let old = device.status.clone().unwrap_or_default();
@@ -59,11 +60,15 @@ pub fn render(
         })
         .collect();
     let mut status = old.clone();
-    status.systems = pins(old.systems, &judged, lives);
+    status.systems = pins(old.systems, &judged, &lives);
     judged
         .iter_mut()
         .for_each(|(_, judgement)| refuse_unpinned(judgement, &status.systems));
     let is_current = old.observed_generation == device.metadata.generation;
+    // Other settings may lead to another device.
+    let kept = old.positive_control.into_iter().filter(|_| is_current);
+    let kept = kept.filter(|row| lives(&row.node_name, &row.node_uid));
+    status.positive_control = controls(kept, &judged);
     if is_current && !old.conditions.is_empty() && rows.iter().any(|row| row.awaited) {
         // What another process found is better than what this one has not looked at yet.
         return status;
@@ -99,9 +104,11 @@ fn number(count: usize) -> u32 {
 fn pins(
     old: Vec<PinnedSystem>,
     judged: &[(Row<'_>, Judgement)],
-    lives: impl Fn(&PinnedSystem) -> bool,
+    lives: impl Fn(&str, &str) -> bool,
 ) -> Vec<PinnedSystem> {
-    let living = old.into_iter().filter(lives);
+    let living = old
+        .into_iter()
+        .filter(|pin| lives(&pin.node_name, &pin.node_uid));
     let mut pins: BTreeMap<String, PinnedSystem> =
         living.map(|pin| (pin.node_name.clone(), pin)).collect();
     for (row, judgement) in judged {
@@ -114,6 +121,23 @@ fn pins(
         }
     }
     pins.into_values().collect()
+}
+
+/// What is known of the running machines (S25), one row a node.
+fn controls(
+    kept: impl Iterator<Item = PositiveControl>,
+    judged: &[(Row<'_>, Judgement)],
+) -> Vec<PositiveControl> {
+    let mut rows: BTreeMap<String, PositiveControl> =
+        kept.map(|row| (row.node_name.clone(), row)).collect();
+    for (_, judgement) in judged {
+        if let Some(row) = &judgement.control
+            && (rows.len() < PINS_MAX || rows.contains_key(&row.node_name))
+        {
+            rows.insert(row.node_name.clone(), row.clone());
+        }
+    }
+    rows.into_values().collect()
 }
 
 /// A pin that found no room is no pin, and a device without one is not ready.

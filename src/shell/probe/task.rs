@@ -1,13 +1,14 @@
 //! The task: hears of changes, begins probes when they are due, takes in what they find.
 
+use super::epoch::{epoch, epoch_of};
 use super::judge::{self, Finding};
 use super::schedule::{Changes, Ended, Pace, Pair, Schedule, Wanted};
 use super::status::NOT_READY_NODES_MAX;
 use super::write::Writer;
 use super::{Answer, Known, Prober, open_request, request};
 use crate::api::device::{FenceDevice, IdentityCheck};
-use crate::core::identity;
 use crate::core::observed::{NodeView, Ready};
+use crate::core::{control, identity};
 use crate::fence::Extent;
 use crate::shell::cache::Change;
 use crate::shell::devices::serves;
@@ -16,8 +17,7 @@ use crate::shell::slim::SlimNode;
 use crate::shell::tampered::Tampered;
 use crate::shell::undecodable::Undecodable;
 use jiff::Timestamp;
-use kube::ResourceExt;
-use kube::core::DeserializeGuard;
+use kube::{ResourceExt, core::DeserializeGuard};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +36,8 @@ struct Running {
     number: u64,
     epoch: u64,
     begun: Timestamp,
+    /// Of the Node when it was begun.
+    boot_id: String,
     task: AbortHandle,
 }
 
@@ -131,6 +133,7 @@ impl Task {
                     &node.metadata.uid,
                     ready,
                     &info.system_uuid,
+                    &info.boot_id,
                     &node.metadata.labels,
                 ))
             }),
@@ -239,7 +242,7 @@ impl Task {
         for device in devices {
             for (pair, _) in self.schedule.nodes_of(&device.name_any()) {
                 if !known.contains_key(pair) {
-                    known.insert(pair.clone(), Known::from_status(device));
+                    known.insert(pair.clone(), Known::from_status(device, &pair.node));
                 }
             }
         }
@@ -254,6 +257,7 @@ impl Task {
         });
         let recognised = device.spec.identity_check == IdentityCheck::Skip
             || identity::pinned(device, node).is_some();
+        let is_shown = control::of(device, node, &node.boot_id).is_shown();
         Wanted {
             pair: Pair {
                 device: device.name_any(),
@@ -261,9 +265,10 @@ impl Task {
             },
             epoch: epoch(device, &node.uid, &node.system_uuid),
             node_ready: node.ready() == Ready::True,
+            boot_id: node.boot_id.clone(),
             fenced: self.fenced.contains(&node.name),
             period: Duration::from_secs(device.spec.probe.period_seconds.into()),
-            known_well: was_ready && recognised,
+            known_well: was_ready && recognised && is_shown,
             requested: open_request(device),
             fleet: device.spec.node_name.is_none(),
         }
@@ -279,18 +284,21 @@ impl Task {
             return;
         };
         let epoch = epoch_of(device, &node);
-        let (extent, freshness) = self.prober.look(device, &pair, now);
+        let boot_id = node.status.node_info.boot_id.clone();
+        let how = self.prober.look(device, &pair, now);
+        let doubt = self.prober.doubt_of(&pair);
         let name = pair.node.clone();
         let prober = Arc::clone(&self.prober);
         let task = self.probes.spawn(async move {
             let device = decoded(entry.as_ref())?;
-            prober.probe(device, &name, extent, freshness).await
+            prober.probe(device, &name, how, doubt).await
         });
         self.pairs.insert(task.id(), (pair.clone(), number));
         let running = Running {
             number,
             epoch,
             begun: self.prober.clock.wall(),
+            boot_id,
             task,
         };
         self.running.insert(pair, running);
@@ -304,14 +312,13 @@ impl Task {
         };
         // One that was stopped or begun anew meanwhile is not there any more, or has another number.
         let running = self.running.remove_entry(&pair);
-        let running = match running {
-            Some((_, running)) if running.number == number => Some(running),
-            Some((pair, newer)) => {
-                self.running.insert(pair, newer);
+        let running = running.and_then(|(pair, running)| match running.number == number {
+            true => Some(running),
+            false => {
+                self.running.insert(pair, running);
                 None
             }
-            None => None,
-        };
+        });
         let how = match (ended, running) {
             (Ok((_, None)), Some(_)) => Ended::Busy,
             (Ok((_, Some(answer))), Some(running)) => self.found(&pair, &running, answer, now),
@@ -326,16 +333,24 @@ impl Task {
             mut outcome,
             trimmed_keys,
             extent,
+            renewed,
+            doubt,
         } = answer;
         let entry = self.prober.caches.device_entry(&pair.device);
         let node = self.prober.caches.node(&pair.node);
         let (Some(device), Some(node)) = (decoded(entry.as_ref()), node) else {
             return Ended::Void;
         };
-        if epoch_of(device, &node) != running.epoch {
+        // What was read in another boot says nothing of this one (S25).
+        let is_same_boot = node.status.node_info.boot_id == running.boot_id;
+        if epoch_of(device, &node) != running.epoch || !is_same_boot {
             return Ended::Void;
         }
-        let well = outcome.is_ok();
+        let ended = match (&outcome, &doubt) {
+            (Err(_), _) => Ended::Failed,
+            (Ok(_), Some(_)) if !renewed => Ended::Doubted,
+            (Ok(_), _) => Ended::Well,
+        };
         let mut known = self.prober.known();
         let known = known.entry(pair.clone()).or_default();
         let before = known.finding.take().and_then(|finding| finding.identity);
@@ -355,42 +370,29 @@ impl Task {
             outcome,
             identity,
             trimmed_keys,
+            renewed,
+            control: known.control.clone(),
         };
+        known.doubt = doubt.filter(|_| !renewed);
         let duplicate = self.prober.devices.duplicate(&pair.device, &pair.node);
         let judgement = judge::judge(device, &finding, duplicate.as_deref());
         known.take(device, finding, &judgement);
         self.writer.mark(&pair.device, now, patience(device));
-        if well { Ended::Well } else { Ended::Failed }
+        ended
     }
 }
 
 /// A fleet's findings are written together; a single device's at once.
 fn patience(device: &FenceDevice) -> Duration {
-    if device.spec.node_name.is_some() {
-        Duration::ZERO
-    } else {
-        Duration::from_secs(2)
+    match device.spec.node_name {
+        Some(_) => Duration::ZERO,
+        None => Duration::from_secs(2),
     }
 }
 
 fn is_ready(node: &SlimNode) -> bool {
     let mut conditions = node.status.conditions.iter().flatten();
     conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
-}
-
-/// Changes with everything that makes a finding worthless: the device's settings, the Node, its machine.
-fn epoch(device: &FenceDevice, node_uid: &str, system_uuid: &str) -> u64 {
-    mark((
-        &device.metadata.uid,
-        device.metadata.generation,
-        node_uid,
-        system_uuid,
-    ))
-}
-
-fn epoch_of(device: &FenceDevice, node: &SlimNode) -> u64 {
-    let uid = node.metadata.uid.as_deref().unwrap_or_default();
-    epoch(device, uid, &node.status.node_info.system_uuid)
 }
 
 fn decoded(entry: Option<&Arc<DeserializeGuard<FenceDevice>>>) -> Option<&FenceDevice> {

@@ -191,9 +191,9 @@ impl Writer {
         });
         let rows: Vec<Row<'_>> = rows.collect();
         let caches = &self.prober.caches;
-        let lives = |pin: &crate::api::device::PinnedSystem| {
-            let node = caches.node(&pin.node_name);
-            node.is_some_and(|node| node.metadata.uid.as_deref() == Some(&pin.node_uid))
+        let lives = |name: &str, uid: &str| {
+            let node = caches.node(name);
+            node.is_some_and(|node| node.metadata.uid.as_deref() == Some(uid))
         };
         let status = render(device, &rows, lives, self.prober.clock.wall());
         drop(rows);

@@ -152,6 +152,7 @@ async fn a_word_stands_in_a_level_of_its_own_or_not_at_all() {
         let level = resolve_level(
             &serde_json::from_value(level).expect("a level"),
             Some(&node("7")),
+            None,
             (context.devices.as_ref(), &devices),
         );
         let names = level.devices.iter().map(|device| device.name.clone());
@@ -213,6 +214,7 @@ async fn two_devices_that_are_one_are_not_both_believed_by_a_level_that_needs_bo
         let level = resolve_level(
             &serde_json::from_value(level).expect("a level"),
             Some(&node("7")),
+            None,
             (context.devices.as_ref(), &devices),
         );
         let said = level

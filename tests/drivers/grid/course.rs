@@ -3,6 +3,7 @@
 use super::cell::Bench;
 use e2e::machine::Power;
 use node_fencing_operator::clock::{self, Clock};
+use node_fencing_operator::core::control::Control;
 use node_fencing_operator::core::observed::{CLAIM, ConditionView, LeaseView, NodeView, TaintView};
 use node_fencing_operator::core::proof::{
     Case, DeviceReadings, IdentityRule, NotProven, Proof, Require, Verification, judge,
@@ -174,6 +175,7 @@ impl<'a> Course<'a> {
             version: "uid/1".to_owned(),
             identity: self.rule.clone(),
             outlets: false,
+            control: Control::Shown,
             readings: self.readings.clone(),
         };
         let case = Case {
@@ -196,6 +198,7 @@ impl<'a> Course<'a> {
                 off_reads_min: READS as usize,
                 window: WINDOW,
             },
+            commanded: false,
             kubelet_answers: false,
             word_until: None,
         };

@@ -15,6 +15,7 @@ use node_fencing_operator::api::fence_status::NodeFenceStatus;
 use node_fencing_operator::api::settings::{
     ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
 };
+use node_fencing_operator::core::control::Control;
 use node_fencing_operator::core::delay::{Now, Since};
 use node_fencing_operator::core::hold::Hold;
 use node_fencing_operator::core::incident::{
@@ -155,6 +156,11 @@ impl World {
             },
             manual: name.starts_with("human"),
             outlets: name.starts_with("outlet"),
+            control: match name {
+                _ if name.ends_with("-unseen") => Control::Missing,
+                _ if name.ends_with("-liar") => Control::OffWhileRunning,
+                _ => Control::Shown,
+            },
         }
     }
 

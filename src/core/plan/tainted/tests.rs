@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::api::settings::FenceMode;
+use crate::core::control::Control;
 use crate::core::fixtures;
 use crate::core::incident::{Device, DeviceOrder, Settings};
 use crate::core::memory::{Learned, Memory, Sight};
@@ -30,6 +31,7 @@ fn settings(mode: FenceMode) -> Settings {
         identity: IdentityRule::Skip,
         manual: false,
         outlets: false,
+        control: Control::Shown,
     };
     Settings {
         fence: "node-1-abcd".to_owned(),

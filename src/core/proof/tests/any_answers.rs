@@ -250,6 +250,7 @@ impl Sequence {
                 off_reads_min: self.reads,
                 window: ticks(self.window),
             },
+            commanded: false,
             kubelet_answers: self.life == Life::KubeletAnswers,
             word_until: self.word_until.map(ticks),
         };

@@ -18,6 +18,7 @@ fn wanted(node: &str) -> Wanted {
         pair: pair(node),
         epoch: 1,
         node_ready: true,
+        boot_id: "boot-1".to_owned(),
         fenced: false,
         period: PERIOD,
         known_well: false,

@@ -68,6 +68,7 @@ fn schedule(fenced: bool) -> Schedule {
         pair: pair(),
         epoch: 1,
         node_ready: true,
+        boot_id: "boot-1".to_owned(),
         fenced,
         period: Duration::from_secs(300),
         known_well: false,
@@ -79,12 +80,16 @@ fn schedule(fenced: bool) -> Schedule {
 }
 
 fn finding(outcome: Result<Probe, DeviceError>) -> Finding {
+    let mut node = fixtures::node();
+    node.conditions[0].status = "True".to_owned();
     Finding {
         at: jiff::Timestamp::UNIX_EPOCH,
-        node: fixtures::node(),
+        node,
         outcome,
         identity: None,
         trimmed_keys: Vec::new(),
+        renewed: false,
+        control: None,
     }
 }
 

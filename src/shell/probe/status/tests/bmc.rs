@@ -26,7 +26,7 @@ fn when_the_machine_was_last_found_off_is_kept() {
             last_on: known.last_on,
             ..row("w1", Some(&finding))
         };
-        let status = render(&device, &[row], |_| true, wall(100));
+        let status = render(&device, &[row], |_, _| true, wall(100));
         let seen = [status.last_off_time, status.last_on_time];
         device.status = Some(status);
         seen.map(|it| it.map(Timestamp::as_second))
@@ -74,7 +74,7 @@ fn when_the_machine_was_last_found_off_is_kept() {
         last_on: Some(wall(260)),
         ..row("w1", Some(&silent))
     };
-    let status = render(&device, &[known], |_| true, wall(270));
+    let status = render(&device, &[known], |_, _| true, wall(270));
     assert_eq!(status.last_on_time, Some(wall(260)));
     // Other settings may lead to another device.
     device.metadata.generation = Some(2);

@@ -11,7 +11,7 @@ fn a_fleet_counts_and_names_those_that_are_not_ready() {
     let good = found(node("w1", OURS, "True"), answer(OURS));
     let silent = found(node("w2", OTHER, "True"), Err(silence()));
     let rows = [row("w1", Some(&good)), row("w2", Some(&silent))];
-    let status = render(&of_fleet(), &rows, |_| true, wall(100));
+    let status = render(&of_fleet(), &rows, |_, _| true, wall(100));
     assert_eq!(shown(&status, READY), "False/Timeout");
     assert!(
         message(&status, READY).starts_with("1 of 2 nodes: w2: "),
@@ -27,7 +27,7 @@ fn a_fleet_counts_and_names_those_that_are_not_ready() {
 
 #[test]
 fn a_fleet_that_selects_nothing_says_so() {
-    let status = render(&of_fleet(), &[], |_| true, wall(100));
+    let status = render(&of_fleet(), &[], |_, _| true, wall(100));
     assert_eq!(shown(&status, READY), "Unknown/NoNodes");
 }
 
@@ -37,7 +37,7 @@ fn a_fleet_waits_for_its_first_round_but_pins_at_once() {
     let two = found(node("w2", OTHER, "True"), answer(OTHER));
     let mut device = of_fleet();
     let all = [row("w1", Some(&one)), row("w2", Some(&two))];
-    device.status = Some(render(&device, &all, |_| true, wall(100)));
+    device.status = Some(render(&device, &all, |_, _| true, wall(100)));
     // Another process has taken over, and has looked at w2 and a new w3 only.
     let three = found(node("w3", OURS, "True"), answer(OURS));
     let some = [
@@ -45,7 +45,7 @@ fn a_fleet_waits_for_its_first_round_but_pins_at_once() {
         row("w2", Some(&two)),
         row("w3", Some(&three)),
     ];
-    let status = render(&device, &some, |_| true, wall(200));
+    let status = render(&device, &some, |_, _| true, wall(200));
     assert_eq!(status.systems.len(), 3);
     assert_eq!(status.nodes, Some(DeviceNodes { total: 2, ready: 2 }));
 }
@@ -64,7 +64,7 @@ fn a_fleet_holds_a_thousand_identities_and_says_which_found_no_room() {
         .iter()
         .map(|(name, finding)| row(name, Some(finding)))
         .collect();
-    let status = render(&of_fleet(), &rows, |_| true, wall(100));
+    let status = render(&of_fleet(), &rows, |_, _| true, wall(100));
     assert_eq!(status.systems.len(), PINS_MAX);
     assert_eq!(status.not_ready_nodes, [name(PINS_MAX + 1)]);
     assert_eq!(shown(&status, READY), "False/TooManyNodes");

@@ -1,0 +1,90 @@
+//! Has a device shown that it can read On of this node's machine? Only then does its Off count towards a proof (S25).
+//!
+//! An Off says nothing where the device would read Off of a running machine as well: an unused outlet, the stopped twin of a VM that was migrated, a
+//! BMC that has lost its power sensor. So it takes a positive control: the same device read On while the Node was Ready in the boot that is
+//! fenced, and has not read Off of the running machine since. It is learned by the probes and kept in the status of the FenceDevice, like
+//! the identity ([`super::identity`]). What the device reads once the node is silent changes nothing: a machine that is down reads Off.
+
+use super::observed::{NodeView, Ready};
+use super::reading::{PowerState, Reading};
+use crate::api::device::{FenceDevice, PositiveControl};
+
+/// Reason: the device has not read On while the Node was Ready in this boot.
+pub const NO_POSITIVE_CONTROL: &str = "NoPositiveControl";
+/// Reason: the device read Off while the kubelet renewed its Lease.
+pub const OFF_WHILE_RUNNING: &str = "OffWhileRunning";
+
+/// What a device read last of the running machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Control {
+    /// On: its Off counts. Or a human answers for it.
+    Shown,
+    /// Nothing, in this boot and by these settings of the FenceDevice.
+    Missing,
+    /// Off, while the kubelet renewed its Lease.
+    OffWhileRunning,
+}
+
+impl Control {
+    /// The reason where it does not.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::OffWhileRunning => OFF_WHILE_RUNNING,
+            Self::Shown | Self::Missing => NO_POSITIVE_CONTROL,
+        }
+    }
+
+    /// Does an Off of the device count?
+    pub fn is_shown(self) -> bool {
+        self == Self::Shown
+    }
+}
+
+/// What the status of the device says of this Node, name and uid.
+pub fn kept<'a>(device: &'a FenceDevice, node: &NodeView) -> Option<&'a PositiveControl> {
+    let status = device.status.as_ref()?;
+    // Other settings may lead to another device.
+    if status.observed_generation != device.metadata.generation {
+        return None;
+    }
+    let mut rows = status.positive_control.iter();
+    rows.find(|row| row.node_name == node.name && row.node_uid == node.uid)
+}
+
+/// The positive control of a device for the boot that is to be fenced.
+pub fn of(device: &FenceDevice, node: &NodeView, boot_id: &str) -> Control {
+    match device.spec.manual {
+        Some(_) => Control::Shown,
+        None => by(kept(device, node), boot_id),
+    }
+}
+
+/// The same by the row itself.
+pub fn by(row: Option<&PositiveControl>, boot_id: &str) -> Control {
+    match row.filter(|row| row.boot_id == boot_id) {
+        Some(row) if row.power_state == PowerState::On => Control::Shown,
+        Some(_) => Control::OffWhileRunning,
+        None => Control::Missing,
+    }
+}
+
+/// Does this reading say that a machine, or a part of what feeds it, has no power, so that a running machine would refute it?
+pub fn reads_off(reading: &Reading) -> bool {
+    reading.is_off()
+}
+
+/// What a probe teaches; none: nothing new. `renewed`: the kubelet has renewed its Lease since the device first read so, and before it did
+/// again.
+pub fn learn(node: &NodeView, reading: &Reading, renewed: bool) -> Option<PowerState> {
+    if node.ready() != Ready::True || node.boot_id.is_empty() {
+        return None;
+    }
+    match reading.state {
+        _ if reads_off(reading) => renewed.then_some(PowerState::Off),
+        PowerState::On => Some(PowerState::On),
+        PowerState::Off | PowerState::Transitional | PowerState::Unknown => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! What a device read of a running machine, and for which boot that counts.
+
+use super::*;
+use crate::core::fixtures::{node, off_readings};
+use jiff::Timestamp;
+use serde_json::json;
+
+fn ready() -> NodeView {
+    let mut node = node();
+    node.conditions[0].status = "True".to_owned();
+    node
+}
+
+fn row(power_state: PowerState) -> PositiveControl {
+    let node = node();
+    PositiveControl {
+        node_name: node.name,
+        node_uid: node.uid,
+        boot_id: node.boot_id,
+        power_state,
+        time: Timestamp::UNIX_EPOCH,
+    }
+}
+
+/// Its second version, with this row in the status of that version.
+fn device(row: PositiveControl) -> FenceDevice {
+    let spec = json!({"nodeName": "worker-1", "redfish": {"address": "https://10.0.0.1"}});
+    let mut device = FenceDevice::new("bmc", serde_json::from_value(spec).expect("a spec"));
+    device.metadata.generation = Some(2);
+    let status = device.status.get_or_insert_default();
+    status.observed_generation = Some(2);
+    status.positive_control = vec![row];
+    device
+}
+
+fn reading(state: PowerState) -> Reading {
+    Reading {
+        state,
+        ..off_readings()[0].readings[0].clone()
+    }
+}
+
+#[test]
+fn only_an_on_of_this_node_in_this_boot_and_by_these_settings_counts() {
+    let of = |change: fn(&mut FenceDevice)| {
+        let mut device = device(row(PowerState::On));
+        change(&mut device);
+        of(&device, &node(), "boot-1")
+    };
+    fn kept(device: &mut FenceDevice) -> &mut PositiveControl {
+        let status = device.status.as_mut().expect("a status");
+        &mut status.positive_control[0]
+    }
+    assert_eq!(of(|_| {}), Control::Shown);
+    assert_eq!(
+        of(|it| kept(it).power_state = PowerState::Off),
+        Control::OffWhileRunning
+    );
+    let others: [fn(&mut FenceDevice); 5] = [
+        |it| it.status = None,
+        |it| it.metadata.generation = Some(3),
+        |it| kept(it).node_name = "worker-2".to_owned(),
+        |it| kept(it).node_uid = "uid-2".to_owned(),
+        |it| kept(it).boot_id = "boot-0".to_owned(),
+    ];
+    for change in others {
+        assert_eq!(of(change), Control::Missing);
+    }
+    // Nor does an Off of another boot accuse it in this one.
+    let accused = device(row(PowerState::Off));
+    assert_eq!(super::of(&accused, &node(), "boot-2"), Control::Missing);
+}
+
+/// A human is not asked to say On first.
+#[test]
+fn a_manual_device_needs_none() {
+    let spec = json!({"nodeName": "worker-1", "manual": {}});
+    let device = FenceDevice::new("hand", serde_json::from_value(spec).expect("a spec"));
+    assert_eq!(of(&device, &node(), "boot-1"), Control::Shown);
+}
+
+#[test]
+fn a_probe_teaches_only_beside_a_ready_node() {
+    let on = reading(PowerState::On);
+    assert_eq!(learn(&ready(), &on, false), Some(PowerState::On));
+    assert_eq!(learn(&node(), &on, false), None);
+    let mut bootless = ready();
+    bootless.boot_id.clear();
+    assert_eq!(learn(&bootless, &on, false), None);
+    for state in [PowerState::Transitional, PowerState::Unknown] {
+        assert_eq!(learn(&ready(), &reading(state), true), None, "{state:?}");
+    }
+}
+
+/// A machine that has just died leaves its Node Ready: its Off accuses nobody before the kubelet has shown that it lives.
+#[test]
+fn an_off_accuses_the_device_only_when_the_kubelet_renewed_its_lease() {
+    let off = reading(PowerState::Off);
+    assert_eq!(learn(&ready(), &off, false), None);
+    assert_eq!(learn(&ready(), &off, true), Some(PowerState::Off));
+    assert_eq!(learn(&node(), &off, true), None);
+    let faulty = Reading {
+        faults: vec!["interlock".to_owned()],
+        ..off
+    };
+    assert_eq!(learn(&ready(), &faulty, true), None);
+}
