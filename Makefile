@@ -4,8 +4,10 @@
 	image image-base image-twice image-test book links release-dry
 
 CARGO ?= cargo
-# e2e tests at the same time. Each has a cluster of 1 GiB to itself, and leaves its API server to the next test when all went well.
-E2E_THREADS ?= 12
+# e2e tests at the same time: six a core, and no more than there is memory for. Each has a cluster of 1 GiB to itself, and leaves its API server to the
+# next test when all went well. One that finds the machine busy waits for its turn (e2e/src/load.rs).
+E2E_THREADS ?= $(shell awk -v cores="$$(nproc)" '/^MemAvailable/ {gib = int($$2 / 1048576) - 2} \
+	END {most = 6 * cores; if (gib < most) most = gib; print most < 2 ? 2 : most}' /proc/meminfo)
 # The other tests at the same time: most of them wait for a device's time to be over.
 UNIT_THREADS ?= 16
 # Seeds of the simulation that `soak` plays.

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use crate::deadline;
+
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -14,6 +16,7 @@ pub async fn eventually<T>(
     limit: Duration,
     mut look: impl AsyncFnMut() -> Result<T>,
 ) -> Result<T> {
+    deadline::waits_for(what);
     let end = Instant::now() + limit;
     loop {
         let found = look().await;

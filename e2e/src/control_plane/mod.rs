@@ -27,6 +27,7 @@ use anyhow::{Context, Result, bail, ensure};
 use tokio::time::sleep;
 
 pub use self::{backup::Backup, clients::client, components::Component, files::Files};
+use crate::{deadline, load};
 use crate::{
     pki::Authority,
     process::{Guard, Process, Signal},
@@ -125,6 +126,8 @@ pub struct ControlPlane {
 impl ControlPlane {
     /// Builds the programs if need be and starts everything. Returns when pods can be created.
     pub async fn start(options: Options) -> Result<Self> {
+        deadline::begin();
+        load::wait_for_room().await;
         let toolchain = tokio::task::spawn_blocking(Toolchain::build).await??;
         let begin = Instant::now();
         let server_guard = Guard::start()?;

@@ -16,6 +16,14 @@ pub(super) fn is_mirror(pod: &Pod) -> bool {
         .contains_key("kubernetes.io/config.mirror")
 }
 
+/// The static pods that have a mirror, each with the Node that it belongs to.
+fn mirrored<'a>(
+    names: &'a [String],
+    node_uid: Option<&'a str>,
+) -> impl Iterator<Item = (&'a String, &'a str)> {
+    names.iter().filter_map(move |name| Some((name, node_uid?)))
+}
+
 /// Keeps one running mirror pod for each static pod of the machine, and creates it again when it is deleted.
 pub(super) async fn mirror(kubelet: &Arc<Kubelet>) {
     if kubelet.spec.static_pods.is_empty() {
@@ -31,13 +39,9 @@ pub(super) async fn mirror(kubelet: &Arc<Kubelet>) {
         kubelet.uplink.reachable().await;
         let sight = cache.borrow_and_update().clone();
         let node_uid = sight.node.as_ref().and_then(|node| node.uid());
-        for (name, node_uid) in kubelet
-            .spec
-            .static_pods
-            .iter()
-            .zip(std::iter::repeat(node_uid).flatten())
-        {
-            let pod = objects::mirror_pod(&kubelet.spec, name, &node_uid);
+        // None of them, while there is no Node to be theirs.
+        for (name, node_uid) in mirrored(&kubelet.spec.static_pods, node_uid.as_deref()) {
+            let pod = objects::mirror_pod(&kubelet.spec, name, node_uid);
             let shown = sight
                 .pods
                 .values()
@@ -83,4 +87,18 @@ fn runs_in(pod: &Pod, boot_id: &str) -> bool {
         .flatten()
         .filter_map(|status| status.container_id.as_ref());
     ids.any(|id| id.contains(boot_id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mirrored;
+
+    /// Before the Node is known there is nothing to mirror, and that is said at once.
+    #[test]
+    fn without_a_node_no_static_pod_has_a_mirror() {
+        let names = ["etcd", "proxy"].map(str::to_owned);
+        assert_eq!(mirrored(&names, None).count(), 0);
+        let all: Vec<_> = mirrored(&names, Some("uid")).collect();
+        assert_eq!(all, [(&names[0], "uid"), (&names[1], "uid")]);
+    }
 }
