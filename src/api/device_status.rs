@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::{conditions, crd};
@@ -184,11 +184,15 @@ pub struct PositiveControl {
     pub boot_id: String,
     /// `On`: the device can tell a running machine from one that is off. `Off`: it read Off while the kubelet renewed its Lease, and proves
     /// nothing until it reads On.
-    #[schemars(extend("enum" = ["On", "Off"]))]
+    #[schemars(schema_with = "on_or_off")]
     pub power_state: PowerState,
     /// When that was read first.
     #[schemars(schema_with = "crd::time")]
     pub time: Timestamp,
+}
+
+fn on_or_off(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "enum": ["On", "Off"]})
 }
 
 /// The device's nodes in numbers.

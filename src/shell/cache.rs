@@ -7,6 +7,7 @@
 //! everything is listed anew.
 
 use super::client::AskError;
+use super::devices::serves;
 use super::revision::Revision;
 use super::slim::{SlimAttachment, SlimNode};
 use super::tampered::keep_other_writers;
@@ -201,6 +202,21 @@ impl Caches {
         decoded(&self.fences)
     }
 
+    /// The names of the open ones of which this is true. Nothing else is copied.
+    pub fn open_fences(&self, is: impl Fn(&NodeFence) -> bool) -> Vec<String> {
+        let fences = self.fences.state();
+        let decoded = fences.iter().filter_map(|guard| guard.0.as_ref().ok());
+        let open = decoded.filter(|fence| !fence.is_ended() && is(fence));
+        open.map(ResourceExt::name_any).collect()
+    }
+
+    /// Is there one of which this is true? Nothing is copied.
+    pub fn has_fence(&self, is: impl Fn(&NodeFence) -> bool) -> bool {
+        let fences = self.fences.state();
+        let mut decoded = fences.iter().filter_map(|guard| guard.0.as_ref().ok());
+        decoded.any(is)
+    }
+
     /// Those of them that are about this node.
     pub fn fences_of(&self, node: &str) -> Vec<NodeFence> {
         let is_of = |fence: &NodeFence| fence.spec.node_name == node;
@@ -218,6 +234,16 @@ impl Caches {
     /// All FenceDevices that can be decoded.
     pub fn devices(&self) -> Vec<FenceDevice> {
         decoded(&self.devices)
+    }
+
+    /// Those of them that serve this node.
+    pub fn devices_of(&self, node: &NodeView) -> Vec<FenceDevice> {
+        let serves = |guard: &DeserializeGuard<FenceDevice>| {
+            guard.0.as_ref().is_ok_and(|device| serves(device, node))
+        };
+        let devices = self.devices.state_filter(serves);
+        let decoded = devices.iter().filter_map(|guard| guard.0.as_ref().ok());
+        decoded.cloned().collect()
     }
 
     /// The FenceDevice, if it exists, without a copy of it: decoded or not.
@@ -253,6 +279,12 @@ impl Caches {
     /// All NodeFencingPolicies that can be decoded.
     pub fn policies(&self) -> Vec<NodeFencingPolicy> {
         decoded(&self.policies)
+    }
+
+    /// The NodeFencingPolicy, if it exists and can be decoded.
+    pub fn policy(&self, name: &str) -> Option<NodeFencingPolicy> {
+        let policy = self.policies.get(&reflector::ObjectRef::new(name))?;
+        policy.0.as_ref().ok().cloned()
     }
 
     /// VolumeAttachments of this node.

@@ -11,7 +11,6 @@ use super::undecodable::Undecodable;
 use crate::api::fence::NodeFence;
 use crate::clock;
 use futures::{Stream, StreamExt};
-use kube::ResourceExt;
 use kube::core::DeserializeGuard;
 use kube::runtime::applier;
 use kube::runtime::controller::{Action, Config, Error};
@@ -112,11 +111,7 @@ async fn changed(context: &Context, detector: &mut Detector, change: Change) {
         }
         Change::Attachment(node) => wake(context, |fence| fence.spec.node_name == node),
         Change::Fence(fence) => {
-            let ended_or_gone = !context
-                .caches
-                .fences()
-                .iter()
-                .any(|other| other.name_any() == fence && !other.is_ended());
+            let ended_or_gone = !context.caches.has_open_fence(&fence);
             // Nobody listens any more only while the operator ends.
             let _ = context.wake.send(fence);
             if ended_or_gone {
@@ -135,9 +130,7 @@ async fn changed(context: &Context, detector: &mut Detector, change: Change) {
 
 /// Wakes the loops of the open incidents that this concerns.
 fn wake(context: &Context, concerns: impl Fn(&NodeFence) -> bool) {
-    for fence in context.caches.fences() {
-        if !fence.is_ended() && concerns(&fence) {
-            let _ = context.wake.send(fence.name_any());
-        }
+    for name in context.caches.open_fences(concerns) {
+        let _ = context.wake.send(name);
     }
 }

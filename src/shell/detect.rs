@@ -137,15 +137,17 @@ impl Detector {
             .or_default()
             .note(&view, clock::since_boot());
         self.tidy(&view).await;
-        self.schedule(&view);
+        let policies = self.context.caches.policies();
+        self.schedule(&view, &policies);
         self.run_due().await;
     }
 
     /// Policies or NodeFences have changed: every deadline may be another.
     pub async fn all_changed(&mut self) {
+        let policies = self.context.caches.policies();
         for view in self.context.caches.node_views() {
             self.tidy(&view).await;
-            self.schedule(&view);
+            self.schedule(&view, &policies);
         }
         self.watch_windows();
         self.run_due().await;
@@ -190,8 +192,8 @@ impl Detector {
     }
 
     /// Works out when this node's incident is due, if it is to have one.
-    fn schedule(&mut self, node: &NodeView) {
-        let (wanted, now) = (self.wanted(node), now());
+    fn schedule(&mut self, node: &NodeView, policies: &[NodeFencingPolicy]) {
+        let (wanted, now) = (self.wanted(node, policies), now());
         match wanted.as_ref().and_then(|wanted| wanted.due(now)) {
             Some(due) => self.due.insert(node.name.clone(), due),
             None => self.due.remove(&node.name),
@@ -208,21 +210,26 @@ impl Detector {
     }
 
     /// The policy and the condition that ask for an incident of this node, and when.
-    fn wanted(&mut self, node: &NodeView) -> Option<Wanted> {
+    fn wanted(&mut self, node: &NodeView, policies: &[NodeFencingPolicy]) -> Option<Wanted> {
         fenceable(node).ok()?;
-        let fences = self.context.caches.fences();
+        let policy = governing(policies, node).ok()??;
+        // Of most nodes nothing is wanted, and no record is looked at for them.
+        let conditions = || policy.spec.unhealthy_conditions.iter();
+        let onsets = self.onsets.get(&node.name)?;
+        if first_due(conditions(), onsets).is_none() {
+            self.told.is_over(&node.name, "FenceRefused");
+            return None;
+        }
+        let fences = self.context.caches.fences_of(&node.name);
         if cleared_by(&fences, node).is_some() {
             return None;
         }
-        let policies = self.context.caches.policies();
-        let policy = governing(&policies, node).ok()??;
         let lacks = self.context.deletion.lacks();
         if unsupported(&policy.spec, lacks.as_deref()).is_some() {
             return None;
         }
-        let conditions = policy.spec.unhealthy_conditions.iter();
-        let open = conditions.filter(|condition| refused_by(&fences, node, condition).is_none());
-        let Some((condition, held)) = first_due(open, self.onsets.get(&node.name)?) else {
+        let open = conditions().filter(|condition| refused_by(&fences, node, condition).is_none());
+        let Some((condition, held)) = first_due(open, onsets) else {
             self.tell_of_refusal(node, policy, &fences);
             return None;
         };
@@ -231,9 +238,10 @@ impl Detector {
         let effective =
             effective(policy, wall_now).unwrap_or_else(|_| Effective::without_windows(policy));
         let name = fence_name(node, policy, &effective, condition);
-        let known = fences.iter().any(|fence| {
-            fence.name_any() == name || (fence.spec.node_name == node.name && !fence.is_ended())
-        });
+        let is_known = |fence: &NodeFence| {
+            fence.name_any() == name || (!fence.is_ended() && !only_watches(fence, policy))
+        };
+        let known = fences.iter().any(is_known);
         if known {
             return None;
         }
@@ -296,7 +304,8 @@ impl Detector {
             }
             Seen::NotRead => return false,
         };
-        let Some(wanted) = self.wanted(&node) else {
+        let policies = self.context.caches.policies();
+        let Some(wanted) = self.wanted(&node, &policies) else {
             return true;
         };
         let now = now();
@@ -367,6 +376,12 @@ impl Detector {
             message,
         });
     }
+}
+
+/// Does the record, which is not this policy's own, only observe? It does nothing, and keeps nobody from doing something.
+fn only_watches(fence: &NodeFence, policy: &NodeFencingPolicy) -> bool {
+    let is_its_own = fence.spec.policy_name == policy.metadata.name;
+    fence.spec.fence.mode == FenceMode::Observe && !is_its_own
 }
 
 /// Both clocks.

@@ -83,7 +83,7 @@ pub async fn probe_again(lab: &Lab, device: &str, timeout_seconds: u32) -> Resul
 }
 
 /// Asks for a probe as a human does.
-async fn request_probe(lab: &Lab, device: &str, at: jiff::Timestamp) -> Result<()> {
+pub async fn request_probe(lab: &Lab, device: &str, at: jiff::Timestamp) -> Result<()> {
     let request = json!({"nodefencing.io/probe-requested-at": at.to_string()});
     let patch = Patch::Merge(json!({"metadata": {"annotations": request}}));
     let devices = lab.api("FenceDevice");

@@ -42,6 +42,7 @@ mod keep_off;
 mod levels;
 mod lying_bmc;
 mod minority;
+mod never_on;
 mod node_deleted;
 mod node_fields;
 mod notes;

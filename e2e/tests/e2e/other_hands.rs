@@ -133,7 +133,7 @@ async fn a_human_who_removes_our_claim_before_the_taint_stops_the_fence() -> Res
     ensure!(outage.node_writes().await?.len() == 1, "the claim alone");
 
     // The next outage is another matter.
-    outage.restore().await?;
+    outage.restore_and_probe().await?;
     outage.cut().await?;
     let next = outage.lab.wait_stage(&outage.node, "Recovered").await?;
     ensure!(next.metadata.name != ended.metadata.name);

@@ -14,7 +14,7 @@ use e2e::proxy::{Action, Fate, Hold, Proxy, Rule};
 use e2e::workload::{Template, node_of, wait_node_ready};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
 /// The StatefulSet's one pod.
@@ -121,6 +121,25 @@ impl Outage {
         wait_node_ready(self.lab.control_plane.admin(), &self.node, "True", LIMIT)
             .await
             .map(drop)
+    }
+
+    /// The same, and waits until its device has read On of it in this boot (S25): the next outage is fenced again.
+    pub async fn restore_and_probe(&self) -> Result<()> {
+        self.restore().await?;
+        let nodes: Api<Node> = Api::all(self.lab.control_plane.admin());
+        let status = nodes.get(&self.node).await?.status;
+        let boot = status.and_then(|it| it.node_info).map(|it| it.boot_id);
+        let device = format!("{}-bmc", self.node);
+        eventually("the device has read On in this boot", LIMIT, async || {
+            let device = self.lab.api("FenceDevice").get(&device).await?;
+            let rows = &device.data["status"]["positiveControl"];
+            ensure!(
+                rows[0]["bootID"] == json!(boot) && rows[0]["powerState"] == "On",
+                "{rows}, and the node is in boot {boot:?}"
+            );
+            Ok(())
+        })
+        .await
     }
 
     /// Cuts the power, and holds the operator in front of its power command: the intent is stored, and what the device answers to the last look

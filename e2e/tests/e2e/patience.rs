@@ -84,7 +84,7 @@ async fn a_young_node_and_one_just_fenced_wait_and_old_records_go() -> Result<()
     outage.lab.policy("ConfirmOnly", waits(0, AN_HOUR)).await?;
     let first = outage.lab.wait_stage(&outage.node, "Recovered").await?;
     let first = name(&first)?.to_owned();
-    outage.restore().await?;
+    outage.restore_and_probe().await?;
 
     // The next outage of the node comes too soon, for this process and for the one that follows it.
     outage.cut().await?;

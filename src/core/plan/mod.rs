@@ -17,6 +17,7 @@ mod leaving;
 mod level;
 mod needs;
 mod outrun;
+mod pace;
 mod power_off;
 mod power_on;
 mod prove;
@@ -47,20 +48,12 @@ use super::taint;
 use super::witness::Witness;
 use super::word::heard;
 use deadline::{overdue, time_limit};
+use pace::{DETACH_PACE, READ_PACE, look_again, poll};
 use std::borrow::Cow;
 use std::time::Duration;
 
 /// Writes that fail in a row before a human is called.
 const WRITE_FAILURES_MAX: u32 = 8;
-
-/// The slowest pace of reading what has to be known before the next step.
-const READ_PACE: Duration = Duration::from_secs(1);
-
-/// The slowest pace of looking whether everything has detached.
-const DETACH_PACE: Duration = Duration::from_secs(2);
-
-/// Polls before the pace slows down.
-const QUICK_POLLS: u32 = 20;
 
 /// The time of a round, and the randomness it may use: both are given, never taken.
 #[derive(Debug, Clone)]
@@ -366,26 +359,6 @@ impl Decision {
         self.wake = Some(wake);
         self
     }
-}
-
-/// Waits for something that nobody announces, and looks again at this pace.
-fn look_again(
-    m: &mut Memory,
-    stage: Stage,
-    words: String,
-    t: &Moment,
-    slowest: Duration,
-) -> Decision {
-    let wake = poll(m, t.now, slowest);
-    wait(stage, words).until(wake)
-}
-
-/// After 2 ms each at first, then slower up to `slowest`: the pace of looking at something that nobody announces.
-fn poll(memory: &mut Memory, now: Duration, slowest: Duration) -> Duration {
-    let pause = Duration::from_millis(2)
-        * 2u32.pow(memory.learned.polls.saturating_sub(QUICK_POLLS - 1).min(10));
-    memory.learned.polls = memory.learned.polls.saturating_add(1);
-    now + pause.min(slowest)
 }
 
 #[cfg(test)]

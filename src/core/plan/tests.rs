@@ -1,3 +1,4 @@
+use super::pace::QUICK_POLLS;
 use super::*;
 use crate::core::delay::{Now, Since};
 use crate::core::fixtures::{
@@ -159,13 +160,26 @@ fn a_word_is_refused_aloud_until_there_is_a_proof() {
 #[test]
 fn what_nobody_announces_is_looked_at_quickly_first_and_then_ever_more_slowly() {
     let mut memory = Memory::default();
-    let mut pause = || poll(&mut memory, seconds(7), seconds(1)) - seconds(7);
+    let mut pause = || poll(&mut memory, seconds(7), READ_PACE) - seconds(7);
     for _ in 0..QUICK_POLLS {
         assert_eq!(pause(), Duration::from_millis(2));
     }
     for millis in [4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000, 1000] {
         assert_eq!(pause(), Duration::from_millis(millis));
     }
+}
+
+/// Under the mark: four rounds a second at most, where it was one as soon as the last had ended.
+#[test]
+fn a_detach_that_takes_long_is_not_looked_at_without_a_pause() {
+    let mut memory = Memory::default();
+    let mut at = seconds(7);
+    let mut rounds = 0;
+    while at < seconds(67) {
+        at = poll(&mut memory, at, DETACH_PACE);
+        rounds += 1;
+    }
+    assert!(rounds < 60, "{rounds} rounds in a minute");
 }
 
 /// S21: a process that begins when the date has come finds the refusal in the record. A NodeFence that is bound to no Node yet is not judged by that.

@@ -143,6 +143,30 @@ async fn an_incident_is_opened_only_if_the_node_still_is_unhealthy() {
     }
 }
 
+/// What a person asks to observe fences nothing, so the policy does. The policy's own record of mode Observe is its own.
+#[tokio::test]
+async fn a_record_by_hand_that_only_observes_keeps_no_policy_from_fencing() {
+    let open = |mode: &str, by: Option<&str>| {
+        let mut open = fence(false);
+        open["spec"]["fence"]["mode"] = json!(mode);
+        open["spec"]["policyName"] = json!(by);
+        open
+    };
+    let table = [
+        (open("Observe", None), 1),
+        (open("Observe", Some("another")), 1),
+        (open("Observe", Some("prod")), 0),
+        (open("ConfirmOnly", None), 0),
+        (open("PowerOff", None), 0),
+    ];
+    for (known, opened) in table {
+        let down = node("Unknown", false, false);
+        let mut lab = Lab::new(down.clone(), Some(policy()), vec![known.clone()]).await;
+        lab.cluster.put(NODE, 200, down);
+        assert_eq!(lab.writes().await, (opened, 0), "{known}");
+    }
+}
+
 /// A claim is taken away only if nobody can be at work under it, `out-of-service` only through a NodeFence that releases it.
 #[tokio::test]
 async fn only_what_no_open_incident_looks_after_is_tidied_up() {

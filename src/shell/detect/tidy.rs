@@ -84,8 +84,8 @@ impl Detector {
 
     /// A Node that was deleted after its machine was proven down has another one in its place, in the very boot that was fenced (S22).
     fn look_for_the_same_boot(&mut self, node: &NodeView) {
-        let fences = self.context.caches.fences();
-        if node.boot_id.is_empty() || !fences.iter().any(|fence| has_deleted_in_boot(fence, node)) {
+        let caches = &self.context.caches;
+        if node.boot_id.is_empty() || !caches.has_fence(|fence| has_deleted_in_boot(fence, node)) {
             return;
         }
         let message = format!(
@@ -193,10 +193,11 @@ fn has_deleted_in_boot(fence: &NodeFence, node: &NodeView) -> bool {
     let status = fence.status.as_ref();
     let is_marked = status.is_some_and(|it| it.taint_applied_time.is_some());
     let evidence = status.and_then(|status| status.evidence.as_ref());
-    fence.is_ended()
-        && is_marked
+    // What most records are not comes first: each is asked for each node.
+    fence.spec.node_name == node.name
         && fence.spec.recovery.strategy == RecoveryStrategy::DeleteNode
-        && fence.spec.node_name == node.name
+        && is_marked
+        && fence.is_ended()
         && evidence.is_some_and(|it| it.node_uid != node.uid && it.node_boot_id == node.boot_id)
 }
 

@@ -21,8 +21,9 @@ impl Detector {
         if self.windows.is_none_or(|at| now < at) {
             return;
         }
+        let policies = self.context.caches.policies();
         for view in self.context.caches.node_views() {
-            self.schedule(&view);
+            self.schedule(&view, &policies);
         }
         self.watch_windows();
     }

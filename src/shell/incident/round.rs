@@ -105,7 +105,8 @@ impl Round<'_> {
     }
 
     fn settings(&self, node: Option<&NodeView>, live: Option<&Live<'_>>) -> Settings {
-        let devices = self.context.caches.devices();
+        let devices = node.map(|node| self.context.caches.devices_of(node));
+        let devices = devices.unwrap_or_default();
         let settings = resolve::settings(
             self.fence,
             &self.incident.status,
@@ -140,11 +141,7 @@ impl Round<'_> {
 
     fn policy(&self) -> Option<NodeFencingPolicy> {
         let name = self.fence.spec.policy_name.as_deref()?;
-        self.context
-            .caches
-            .policies()
-            .into_iter()
-            .find(|policy| policy.name_any() == name)
+        self.context.caches.policy(name)
     }
 
     /// What jobs have answered since the last round.

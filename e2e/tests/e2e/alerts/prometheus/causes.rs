@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use e2e::bmc::{Line, Nonsense, Reply, Which};
+use e2e::bmc::{Line, Nonsense, Reading, Reply, Which};
 use e2e::csi::{Fault, Faults};
 use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Rig, escalation, has_taint};
@@ -20,7 +20,7 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 
 use super::scene::{LATE, Scene, device, node};
-use crate::devices::probe_again;
+use crate::devices::{probe_again, request_probe};
 use crate::outage::{approve, let_go, name};
 use crate::replicas::wait_leads;
 use crate::wrong_machine::STRANGER;
@@ -109,6 +109,9 @@ impl Scene {
         for case in ["silent", "stranger"] {
             probe_again(&self.lab, &device(case)?, 14).await?;
         }
+        let bmc = &self.rig("twin")?.bmc;
+        bmc.faults(|faults| faults.power_state = Reading::Says(json!("Off")));
+        request_probe(&self.lab, &device("twin")?, Timestamp::now()).await?;
         self.taint_spare("=lab:NoSchedule").await?;
         self.mark_spare("=2026-01-01T00:00:00Z").await?;
         self.admission("delete").await
@@ -183,7 +186,12 @@ impl Scene {
             &[("device", &device("stranger")?)],
         )
         .await?;
-        for case in ["silent", "stranger"] {
+        self.fires(
+            "FenceDeviceOffWhileRunning",
+            &[("device", &device("twin")?)],
+        )
+        .await?;
+        for case in ["silent", "stranger", "twin"] {
             self.fires("NodesWithoutFenceDevice", &[("policy", case)])
                 .await?;
         }
@@ -256,7 +264,7 @@ impl Scene {
     }
 
     async fn the_rest_is_put_right(&self) -> Result<()> {
-        for case in ["silent", "stranger"] {
+        for case in ["silent", "stranger", "twin"] {
             self.rig(case)?.bmc.heal()?;
             probe_again(&self.lab, &device(case)?, 15).await?;
         }
@@ -266,6 +274,7 @@ impl Scene {
         self.resolves("OutOfServiceTaintOnReadyNode", &[]).await?;
         self.resolves("FenceDeviceUnreachable", &[]).await?;
         self.resolves("FenceDeviceWrongMachine", &[]).await?;
+        self.resolves("FenceDeviceOffWhileRunning", &[]).await?;
         self.resolves("NodesWithoutFenceDevice", &[]).await
     }
 

@@ -41,7 +41,7 @@ const fn row(alert: &'static str, wait: Option<&'static str>, cause: &'static st
 }
 
 /// Every alert of charts/node-fencing-operator/files/alerts.yaml.
-const ALERTS: [Row; 20] = [
+const ALERTS: [Row; 21] = [
     row(
         "NodeFencingStuck",
         Some("2s"),
@@ -103,9 +103,14 @@ const ALERTS: [Row; 20] = [
         "another machine answers at a BMC's address",
     ),
     row(
+        "FenceDeviceOffWhileRunning",
+        None,
+        "a BMC reads Off of a running machine",
+    ),
+    row(
         "NodesWithoutFenceDevice",
         Some("2s"),
-        "the node of either of them",
+        "the node of any of them",
     ),
     row(
         "NodeFencingNoLeader",

@@ -19,9 +19,9 @@ use super::cause_of;
 use crate::replicas::standby_by;
 
 /// What befalls the nodes, by their numbers from 1; also the names of their policies.
-const CASES: [&str; 11] = [
+const CASES: [&str; 12] = [
     "stuck", "detach", "release", "approval", "storm", "ghost", "flapping", "refused", "silent",
-    "stranger", "spare",
+    "stranger", "twin", "spare",
 ];
 /// The label of a node that says which case it is.
 const CASE: &str = "lab/case";

@@ -1,0 +1,50 @@
+//! How often is something looked at that nobody announces?
+
+use super::super::incident::Decision;
+use super::super::memory::Memory;
+use super::super::stage::Stage;
+use super::{Moment, wait};
+use std::time::Duration;
+
+/// How often something is read that nobody announces.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pace {
+    /// Pause between the first polls.
+    first: Duration,
+    /// The longest pause.
+    slowest: Duration,
+}
+
+/// What has to be known before the next step.
+pub(super) const READ_PACE: Pace = Pace {
+    first: Duration::from_millis(2),
+    slowest: Duration::from_secs(1),
+};
+
+/// Whether everything has detached. A VolumeAttachment that changes wakes the incident at once; pods are not watched.
+pub(super) const DETACH_PACE: Pace = Pace {
+    first: Duration::from_millis(250),
+    slowest: Duration::from_secs(2),
+};
+
+/// Polls before the pace slows down.
+pub(super) const QUICK_POLLS: u32 = 20;
+
+/// Waits for something that nobody announces, and looks again at this pace.
+pub(super) fn look_again(
+    m: &mut Memory,
+    stage: Stage,
+    words: String,
+    t: &Moment,
+    pace: Pace,
+) -> Decision {
+    let wake = poll(m, t.now, pace);
+    wait(stage, words).until(wake)
+}
+
+/// When it is looked at next: after the pace's first pause for a while, then ever more slowly.
+pub(super) fn poll(memory: &mut Memory, now: Duration, pace: Pace) -> Duration {
+    let pause = pace.first * 2u32.pow(memory.learned.polls.saturating_sub(QUICK_POLLS - 1).min(10));
+    memory.learned.polls = memory.learned.polls.saturating_add(1);
+    now + pause.min(pace.slowest)
+}
