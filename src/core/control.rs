@@ -70,7 +70,7 @@ pub fn by(row: Option<&PositiveControl>, boot_id: &str) -> Control {
 
 /// Does this reading say that a machine, or a part of what feeds it, has no power, so that a running machine would refute it?
 pub fn reads_off(reading: &Reading) -> bool {
-    reading.is_off()
+    reading.is_off() || !reading.off_parts.is_empty()
 }
 
 /// What a probe teaches; none: nothing new. `renewed`: the kubelet has renewed its Lease since the device first read so, and before it did

@@ -74,7 +74,8 @@ impl Said {
             if let Some(word) = word(before, device, reading, commanded) {
                 self.words.insert(device.device.clone(), word);
             }
-            let is_on = reading.state == PowerState::On && device.is_believed(reading);
+            let is_on = reading.state == PowerState::On && reading.off_parts.is_empty();
+            let is_on = is_on && device.is_believed(reading);
             if is_on && !device.control.is_shown() {
                 let version = device.version.clone();
                 self.was_on.insert(device.device.clone(), version);

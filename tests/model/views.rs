@@ -107,7 +107,6 @@ pub fn settings(incident: &Incident, facts: u8) -> Settings {
     }
 }
 
-/// The node's device.
 pub const DEVICE: &str = "bmc";
 
 fn uid(uid: u8) -> String {
@@ -136,7 +135,7 @@ pub fn nonce_of(claim: &str) -> u8 {
         .expect("a nonce of the model")
 }
 
-/// A renewal of the Lease: 0 is the newest.
+/// A renewal: 0 is the newest.
 pub fn lease(renewal: u8) -> LeaseView {
     LeaseView {
         renew_time: format!("{renewal}"),

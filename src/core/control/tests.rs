@@ -99,6 +99,13 @@ fn an_off_accuses_the_device_only_when_the_kubelet_renewed_its_lease() {
     assert_eq!(learn(&ready(), &off, false), None);
     assert_eq!(learn(&ready(), &off, true), Some(PowerState::Off));
     assert_eq!(learn(&node(), &off, true), None);
+    // Each outlet needs its own On: one that is off beside another feeds nothing, or another machine.
+    let partly = Reading {
+        off_parts: vec!["outlet 2".to_owned()],
+        ..reading(PowerState::On)
+    };
+    assert_eq!(learn(&ready(), &partly, false), None);
+    assert_eq!(learn(&ready(), &partly, true), Some(PowerState::Off));
     let faulty = Reading {
         faults: vec!["interlock".to_owned()],
         ..off
