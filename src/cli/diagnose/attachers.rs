@@ -52,6 +52,13 @@ pub fn of<'a>(index: &Index<'a>, driver: &str) -> Attachers<'a> {
     }
 }
 
+/// Does its CSIDriver say that its volumes are not attached? Then nothing detaches what was attached before.
+pub fn attaches_nothing(index: &Index<'_>, driver: &str) -> bool {
+    let mut drivers = index.facts.drivers.items.iter();
+    let found = drivers.find(|it| it.name_any() == driver);
+    found.is_some_and(|it| it.spec.attach_required == Some(false))
+}
+
 /// The attacher's container in a pod.
 pub fn container(pod: &Workload) -> Option<&str> {
     let mut containers = pod.spec.containers.iter();

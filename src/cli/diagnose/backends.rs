@@ -78,6 +78,9 @@ pub struct Backend {
     /// Commands that show an attachment that the cluster knows nothing of.
     #[serde(default)]
     pub orphan: Vec<String>,
+    /// By which words its driver says that a volume is in use elsewhere, in lower case.
+    #[serde(default)]
+    pub in_use: Vec<String>,
     /// Where that was read.
     pub sources: Vec<String>,
 }
@@ -89,6 +92,12 @@ impl Backend {
             let by_beginning = || name.strip_suffix('*').map(|it| provisioner.starts_with(it));
             by_end.or_else(by_beginning).unwrap_or(name == provisioner)
         })
+    }
+
+    /// Does its driver say that a volume is in use elsewhere?
+    pub fn says_in_use(&self, words: &str) -> bool {
+        let words = words.to_lowercase();
+        self.in_use.iter().any(|it| words.contains(it))
     }
 
     /// Its vendor's commands for this volume.
@@ -118,6 +127,12 @@ pub fn of_volume(volume: &PersistentVolume) -> Option<&'static Backend> {
         .find(|row| row.volumes.iter().any(|it| fields.get(it).is_some()))
 }
 
+/// All of them.
+#[cfg(test)]
+pub fn rows() -> &'static [Backend] {
+    &ROWS
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,6 +159,11 @@ mod tests {
                 "{}",
                 row.name
             );
+            // Else what it says of a volume that another node has is not told from any other error.
+            let attaches = row.type_ == Type::Block && row.attach == Ability::Yes;
+            assert!(!attaches || !row.in_use.is_empty(), "{}", row.name);
+            let lower = row.in_use.iter().all(|it| it.to_lowercase() == *it);
+            assert!(lower, "{}", row.name);
         }
     }
 

@@ -33,6 +33,20 @@ pub enum Id {
     D9,
     /// The scheduler's limits, which no fence lifts.
     D10,
+    /// A pod does not end, and keeps its volume.
+    D11,
+    /// A node is out of service, and no NodeFence is open for it.
+    D12,
+    /// A VolumeAttachment of a driver that attaches nothing.
+    D13,
+    /// The pods that attach and detach for a driver are on nodes that are not Ready.
+    D14,
+    /// A volume can be reached from lost nodes only.
+    D15,
+    /// A volume is attached where no pod uses it.
+    D16,
+    /// An error or a wait that none of the others explains.
+    D17,
 }
 
 /// An object that a finding is about.

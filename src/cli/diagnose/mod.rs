@@ -1,6 +1,6 @@
 //! `kubectl fence diagnose`: why does this pod not get its volume?
 //!
-//! "Multi-Attach error" has ten causes, of which a dead node is one. The command reads what volumes hang on, once ([`facts`]), tells the causes
+//! "Multi-Attach error" has many causes, of which a dead node is one. The command reads what volumes hang on, once ([`facts`]), tells the causes
 //! apart ([`signatures`]), and ends with the way out as commands to copy. Of one object it prints first all that a guide would have a reader look
 //! up ([`checklist`]).
 
@@ -14,6 +14,7 @@ pub mod scope;
 pub mod signatures;
 pub mod slim;
 pub mod stuck;
+pub mod waiting;
 #[cfg(test)]
 mod world;
 
@@ -35,10 +36,12 @@ use serde::Serialize;
 use signatures::findings;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
-use stuck::{Stuck, stuck};
+use waiting::{Wait, waits};
 
 /// Exit code where something was found.
 const FOUND: u8 = 2;
+/// Exit code where nothing was found, and a pod waits for what may yet be in order.
+const WAITS: u8 = 3;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,7 +60,7 @@ Examples:
 What is found:
   D1   a node with volumes is silent, and nobody fences it
   D2   a node with volumes is silent, and is being fenced
-  D3   a fenced node's volumes do not detach: the storage refuses
+  D3   volumes do not detach: the storage refuses, or nothing answers
   D4   a rollout starts the new pod before the old one stops
   D5   two workloads share a volume that goes to one node
   D6   a kubelet does not let go of a volume that no pod uses
@@ -65,14 +68,23 @@ What is found:
   D8   pods that tolerate out-of-service, which no fence evicts
   D9   the storage says attached, the cluster knows nothing of it
   D10  the scheduler's own limits: no fence lifts them
+  D11  a pod is Terminating for minutes and keeps its volume
+  D12  a node is out of service, and no NodeFence is open for it
+  D13  a VolumeAttachment of a driver that attaches nothing
+  D14  the pods that detach for a driver are on nodes that are down
+  D15  a volume that can be reached from lost nodes only
+  D16  a volume is attached where no pod uses it
+  D17  an error or a wait that none of the others explains
 
 It reads only, with your own rights; what you may not read is said to be not
 known. -o name prints the objects of what was found.
 
 Exit codes: 0 nothing was found, 2 something was, or an incident calls for
-people, 1 failed, or nothing was found and not all could be read. A command
-line that cannot be used gives 2 as well, with nothing on standard output and
-a message that begins with `error:`.";
+people, 3 nothing was found and a pod waits, as it does for some seconds while
+a volume detaches: ask again (after 6 minutes, or 1 of an error, that is D17),
+1 failed, or nothing was found and not all could be read. A command line that
+cannot be used gives 2 as well, with nothing on standard output and a message
+that begins with `error:`.";
 
 /// Tell why a pod does not get its volume
 #[derive(Debug, clap::Args)]
@@ -113,6 +125,8 @@ pub struct Diagnosis {
     pub findings: Vec<Finding>,
     /// Pods that wait for a volume for a reason that none of the findings tells.
     pub waiting: Vec<String>,
+    /// The same in fields, with their age.
+    pub waits: Vec<Wait>,
     /// Open incidents that call for people, which none of the findings tells of.
     pub calls: Vec<Call>,
 }
@@ -130,6 +144,17 @@ pub struct Call {
 impl Diagnosis {
     fn is_empty(&self) -> bool {
         self.findings.is_empty() && self.calls.is_empty()
+    }
+
+    /// Exit code.
+    fn code(&self) -> u8 {
+        match (self.is_empty(), self.unknown.is_empty()) {
+            (false, _) => FOUND,
+            // Whether there is something is not known.
+            (true, false) => 1,
+            (true, true) if !self.waits.is_empty() => WAITS,
+            (true, true) => 0,
+        }
     }
 }
 
@@ -162,12 +187,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     print(&written(args.output, &diagnosis, |_| {
         told(&diagnosis, &scope, facts.now)
     })?)?;
-    Ok(match (diagnosis.is_empty(), diagnosis.unknown.is_empty()) {
-        (false, _) => ExitCode::from(FOUND),
-        (true, true) => ExitCode::SUCCESS,
-        // Whether there is something nobody knows.
-        (true, false) => ExitCode::FAILURE,
-    })
+    Ok(ExitCode::from(diagnosis.code()))
 }
 
 /// In a namespace that is not there nothing is found, and somebody may have mistyped it. Who may not read namespaces is not told.
@@ -206,14 +226,15 @@ pub fn diagnose(facts: &Facts, scope: &Scope) -> Result<Diagnosis, Error> {
         return Err(absent(facts, scope));
     }
     let findings = findings(facts);
-    let waiting = waiting(&index, scope, &findings);
+    let waits = waits(&index, scope, &findings);
     Ok(Diagnosis {
         checklist: checklist(&index, scope),
         unknown: facts.unknown(),
         role: facts.is_forbidden().then_some(VIEWER),
         calls: calls(facts, scope, &findings),
         findings: scope.of_it(&index, findings),
-        waiting,
+        waiting: waits.iter().map(Wait::told).collect(),
+        waits,
     })
 }
 
@@ -241,34 +262,6 @@ fn calls(facts: &Facts, scope: &Scope, findings: &[Finding]) -> Vec<Call> {
         })
     });
     calls.collect()
-}
-
-/// A detach in order looks like that, for some seconds.
-fn waiting(index: &Index<'_>, scope: &Scope, findings: &[Finding]) -> Vec<String> {
-    let told: BTreeSet<&Object> = findings.iter().flat_map(|it| &it.objects).collect();
-    let all = stuck(index);
-    // What is told of an attachment is of its volume, and stands for whoever waits for that.
-    let is_told = |it: &Stuck<'_>| {
-        let volume = Object::of_cluster("pv", &it.volume);
-        told.contains(&Object::pod(it.pod)) || told.contains(&volume)
-    };
-    let untold = all.iter().filter(|it| !is_told(it));
-    let pods = scope.pods_of_it(index, untold.clone().map(|it| it.pod).collect());
-    let names: BTreeSet<String> = pods.iter().map(|it| it.full_name()).collect();
-    let of_it = untold.filter(|it| names.contains(&it.pod.full_name()));
-    let in_words = of_it.map(|it| {
-        let holder = it
-            .holder
-            .as_ref()
-            .map(|it| format!(", which node {it} has"));
-        format!(
-            "pod {} waits for volume {}{}",
-            it.pod.full_name(),
-            it.volume,
-            holder.unwrap_or_default()
-        )
-    });
-    in_words.collect()
 }
 
 fn absent(facts: &Facts, scope: &Scope) -> Error {
@@ -338,8 +331,8 @@ fn told(diagnosis: &Diagnosis, scope: &Scope, now: Timestamp) -> String {
     }
     for waiting in &diagnosis.waiting {
         let words =
-            "and none of D1 to D10 tells why: a detach in order takes some seconds, look again";
-        text += &wrapped(&format!("{waiting}, {words}"), 0);
+            "none of D1 to D17 explains it; a detach in order takes some seconds, look again";
+        text += &wrapped(&format!("{waiting}: {words}"), 0);
     }
     for calls in &diagnosis.calls {
         text += &wrapped(&calls.words, 0);
@@ -348,7 +341,7 @@ fn told(diagnosis: &Diagnosis, scope: &Scope, now: Timestamp) -> String {
         return text
             + &wrapped(
                 &format!(
-                    "In what could be read nothing of D1 to D10 was found {}: whether there is something is not known",
+                    "In what could be read nothing of D1 to D17 was found {}: whether there is something is not known",
                     scope.told()
                 ),
                 0,
@@ -364,7 +357,7 @@ fn told(diagnosis: &Diagnosis, scope: &Scope, now: Timestamp) -> String {
             }
             _ => String::new(),
         };
-        let words = format!("Nothing of D1 to D10 was found {}{more}", scope.told());
+        let words = format!("Nothing of D1 to D17 was found {}{more}", scope.told());
         return text + &wrapped(&words, 0);
     }
     let findings: Vec<String> = diagnosis.findings.iter().map(Finding::told).collect();

@@ -7,6 +7,7 @@ use crate::shell::slim::{SlimCondition, SlimNode, SlimNodeInfo, SlimNodeSpec, Sl
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStrategy, ReplicaSet};
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::ObjectMeta;
 use kube::{Resource, ResourceExt};
@@ -215,6 +216,9 @@ pub struct ConditionOf {
     pub status: String,
     /// Why, in words.
     pub message: String,
+    /// Since when.
+    #[serde(rename = "lastTransitionTime")]
+    pub transition: Option<Time>,
 }
 
 impl Workload {
@@ -239,8 +243,25 @@ impl Workload {
 
     /// Is it ready?
     pub fn is_ready(&self) -> bool {
+        self.holds("Ready").is_some()
+    }
+
+    /// Are its volumes mounted? The kubelet makes its sandbox after that.
+    pub fn is_mounted(&self) -> bool {
+        self.holds("PodReadyToStartContainers").is_some()
+    }
+
+    /// Since when it waits: since it has a node, else since it was made.
+    pub fn waits_since(&self) -> Option<Timestamp> {
+        let scheduled = self.holds("PodScheduled");
+        let scheduled = scheduled.and_then(|it| it.transition.as_ref());
+        let made = self.metadata.creation_timestamp.as_ref();
+        scheduled.or(made).map(|it| it.0)
+    }
+
+    fn holds(&self, condition: &str) -> Option<&ConditionOf> {
         let mut conditions = self.status.conditions.iter().flatten();
-        conditions.any(|it| it.type_ == "Ready" && it.status == "True")
+        conditions.find(|it| it.type_ == condition && it.status == "True")
     }
 
     /// Why the scheduler finds no node for it, by its latest look. Its Event keeps the words of the first one, however many follow: client-go makes

@@ -17,7 +17,9 @@ pub const MULTI_ATTACH: &str = "Multi-Attach error for volume";
 pub const ONE_POD: &str =
     "PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";
 /// A detach in order takes less than this.
-const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
+pub const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
+/// What lasts longer does not end by itself: attach/detach takes a volume from a node that is not Ready after this time.
+pub const OVERDUE: SignedDuration = SignedDuration::from_mins(6);
 
 /// A pod that waits for a volume.
 #[derive(Debug, Clone)]
@@ -148,7 +150,7 @@ fn of_scheduler<'a>(index: &Index<'a>, pod: &'a Workload) -> Vec<Stuck<'a>> {
 }
 
 /// For how long it has waited.
-fn waits(pod: &Workload, now: Timestamp) -> SignedDuration {
-    let made = pod.metadata.creation_timestamp.as_ref().map(|it| it.0);
-    made.map_or(SignedDuration::ZERO, |it| now.duration_since(it))
+pub fn waits(pod: &Workload, now: Timestamp) -> SignedDuration {
+    let since = pod.waits_since();
+    since.map_or(SignedDuration::ZERO, |it| now.duration_since(it))
 }

@@ -7,6 +7,7 @@ use crate::cli::output::serialized;
 use crate::cli::table::WIDTH;
 
 mod calls;
+mod field;
 
 fn of(world: &World, kind: Kind, name: &str) -> Diagnosis {
     let scope = Scope::One(kind, "shop".to_owned(), name.to_owned());
@@ -265,7 +266,7 @@ fn a_pod_that_waits_for_no_reason_that_is_known_is_not_passed_over() {
     assert!(diagnosis.findings.is_empty());
     assert_eq!(
         diagnosis.waiting,
-        ["pod shop/db-new waits for volume pv-1, which node worker-1 has"]
+        ["pod shop/db-new, 10s old, waits for volume pv-1, which node worker-1 has"]
     );
     let elsewhere = Scope::Namespace("else".to_owned());
     let diagnosis = diagnose(&facts, &elsewhere).expect("a diagnosis");
@@ -300,7 +301,7 @@ fn nothing_found_is_said() {
     let facts = Facts::default();
     let diagnosis = diagnose(&facts, &Scope::All).expect("a diagnosis");
     let text = told(&diagnosis, &Scope::All, facts.now);
-    assert_eq!(text, "Nothing of D1 to D10 was found in the cluster\n");
+    assert_eq!(text, "Nothing of D1 to D17 was found in the cluster\n");
 }
 
 /// The fields of `cli.nodefencing.io/v1`: more may come, and none goes.

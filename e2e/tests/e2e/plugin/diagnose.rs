@@ -1,4 +1,4 @@
-//! `kubectl fence diagnose` on a real control plane: each of D1 to D10 as the components themselves bring it about. Attach/detach, the scheduler
+//! `kubectl fence diagnose` on a real control plane: each of D1 to D10, and D15 and D17, as the components themselves bring it about. Attach/detach, the scheduler
 //! and external-attacher write the Events and the errors, kubelets (the lab's) write `volumesInUse`, node-lifecycle says that a node is silent.
 //!
 //! What the lab has no part for: its external-attacher is a process beside the cluster and no pod, so D3 shows what a cluster with a managed
@@ -8,6 +8,7 @@
 mod dead;
 mod fixes;
 mod many;
+mod refused;
 mod well;
 
 use anyhow::{Context, Result, ensure};

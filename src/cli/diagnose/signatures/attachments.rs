@@ -1,47 +1,50 @@
-//! Attachments that do not end: the storage refuses (D3), the kubelet does not let go (D6), the node is no more (D7), or only the storage knows of
-//! it (D9).
+//! Attachments that do not end: the storage refuses or nothing answers (D3), the kubelet does not let go (D6), or the node is no more (D7).
 
 use super::super::attachers;
-use super::super::backends::{of_provisioner, of_volume};
-use super::super::facts::{ATTACH, MOUNT};
-use super::super::finding::{Finding, Id, Object, Step, named, step};
+use super::super::backends::of_provisioner;
+use super::super::finding::{Finding, Id, Object, step};
 use super::super::index::Index;
-use super::super::slim::{Machine, Workload};
-use super::super::stuck::{MULTI_ATTACH, Stuck};
+use super::super::slim::Machine;
+use super::super::stuck::{OVERDUE, PATIENCE, Stuck};
 use super::nodes::{contradicted, proven};
+use super::steps::{mounts, power, refusing};
 use crate::api::fence::NodeFence;
 use crate::cli::fences;
+use crate::cli::table::duration;
 use crate::core::observed::Ready;
+use jiff::SignedDuration;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
-use std::collections::{BTreeMap, BTreeSet};
-
-/// How drivers say that a volume is attached elsewhere, in lower case. No two say it alike.
-const IN_USE: [&str; 9] = [
-    "already attached",
-    "is attached to",
-    "currently attached",
-    "already published",
-    "already exported",
-    "still being used",
-    "in use by another",
-    "resource_in_use",
-    "volumeinuse",
-];
+use std::collections::BTreeMap;
 
 fn refused(attachment: &VolumeAttachment) -> Option<&str> {
     let status = attachment.status.as_ref()?;
     status.detach_error.as_ref()?.message.as_deref()
 }
 
-/// D3: a fenced node's volumes that do not detach, one finding for each node and driver.
+/// For how long it has been deleted; none: it is not.
+fn goes_for(index: &Index<'_>, attachment: &VolumeAttachment) -> Option<SignedDuration> {
+    let since = attachment.metadata.deletion_timestamp.as_ref()?;
+    Some(index.facts.now.duration_since(since.0))
+}
+
+/// D3: volumes that do not detach from a node that is out of service, or from one that is Ready, one finding for each node and driver.
 pub(super) fn undetached(index: &Index<'_>) -> Vec<Finding> {
     let mut groups: BTreeMap<(&str, &str), Vec<&VolumeAttachment>> = BTreeMap::new();
     for attachment in &index.facts.attachments.items {
         let spec = &attachment.spec;
-        let is_fenced = index.node(&spec.node_name).is_some_and(Machine::is_marked);
-        let is_going = attachment.metadata.deletion_timestamp.is_some();
-        if is_fenced && is_going && refused(attachment).is_some() {
+        let node = index.node(&spec.node_name);
+        let is_marked = node.is_some_and(Machine::is_marked);
+        let is_ready = node.is_some_and(|it| !it.is_down());
+        // A node that is silent is D1 or D2.
+        let patience = match refused(attachment) {
+            Some(_) if is_marked => SignedDuration::ZERO,
+            Some(_) => PATIENCE,
+            None => OVERDUE,
+        };
+        let is_late = goes_for(index, attachment).is_some_and(|it| it >= patience);
+        let is_its_drivers = !attachers::attaches_nothing(index, &spec.attacher);
+        if (is_marked || is_ready) && is_late && is_its_drivers {
             let group = groups.entry((&spec.node_name, &spec.attacher)).or_default();
             group.push(attachment);
         }
@@ -50,6 +53,29 @@ pub(super) fn undetached(index: &Index<'_>) -> Vec<Finding> {
     groups
         .map(|((node, driver), of)| undetached_of(index, node, driver, &of))
         .collect()
+}
+
+/// What is known of it: the driver's words, or that there are none.
+fn told(index: &Index<'_>, attachment: &VolumeAttachment) -> String {
+    let (name, driver) = (attachment.name_any(), &attachment.spec.attacher);
+    let age = duration(goes_for(index, attachment).unwrap_or_default());
+    match refused(attachment) {
+        Some(words) => {
+            format!("VolumeAttachment {name} is to go for {age}, and {driver} says: {words}")
+        }
+        None => format!("VolumeAttachment {name} is to go for {age}, without an error of {driver}"),
+    }
+}
+
+/// The pods that wait for these volumes.
+fn waiting(index: &Index<'_>, attachments: &[&VolumeAttachment]) -> Vec<Object> {
+    let volumes = attachments
+        .iter()
+        .filter_map(|it| it.spec.source.persistent_volume_name.as_deref());
+    let claims = volumes.filter_map(|it| index.claim_of(it));
+    let users = claims.flat_map(|(namespace, claim)| index.users(&namespace, &claim).to_vec());
+    let pods = users.filter(|it| it.status.phase == "Pending" && !it.is_deleting());
+    pods.map(Object::pod).collect()
 }
 
 fn undetached_of(
@@ -65,14 +91,19 @@ fn undetached_of(
         objects.push(Object::of_cluster("volumeattachment", &name));
         let volume = attachment.spec.source.persistent_volume_name.as_ref();
         objects.extend(volume.map(|it| Object::of_cluster("pv", it)));
-        let words = refused(attachment).unwrap_or_default();
-        seen.push(format!(
-            "VolumeAttachment {name} is to go, and {driver} says: {words}"
-        ));
+        seen.push(told(index, attachment));
     }
     seen.truncate(3);
+    let is_refused = attachments.iter().any(|it| refused(it).is_some());
+    let is_marked = index.node(node).is_some_and(Machine::is_marked);
+    if !is_marked {
+        objects.extend(waiting(index, attachments));
+    }
     let serving = attachers::of(index, driver);
     seen.push(match (serving.pods.is_empty(), serving.is_sure) {
+        (true, _) if !is_refused => {
+            format!("no pod with a csi-attacher for {driver} is seen")
+        }
         (true, _) => format!(
             "no pod with a csi-attacher for {driver} is seen; the error is of one all the same, so it runs outside of the cluster, as with a managed control plane, or has gone since"
         ),
@@ -91,25 +122,24 @@ fn undetached_of(
     let row = of_provisioner(driver);
     let row = row.and_then(|it| Some(format!("{} {}", it.name, it.force_detach.as_ref()?)));
     seen.extend(row);
-    let first = attachments.first().map(|it| it.name_any());
-    let mut fix = refusing(index, driver, &first.unwrap_or_default());
+    let first = attachments.first();
+    let volume = first.and_then(|it| it.spec.source.persistent_volume_name.as_deref());
+    let first = first.map(|it| it.name_any()).unwrap_or_default();
+    let mut fix = refusing(index, driver, &first, volume);
     let proof = index.node(node).and_then(|it| index.proof(it));
     let against = proof.map(contradicted).unwrap_or_default();
-    if proof.is_none() || !against.is_empty() {
+    if is_marked && (proof.is_none() || !against.is_empty()) {
         fix.insert(0, power(index, node));
     }
     seen.extend(against);
-    let down = proof.map_or_else(|| unproven(index, node), proven);
+    let down = match proof {
+        Some(proof) => proven(proof),
+        None if is_marked => unproven(index, node),
+        None => format!("node {node} is Ready: no node has died, and there is nothing to fence"),
+    };
     Finding {
         id: Id::D3,
-        title: match proof {
-            Some(_) => {
-                format!("volumes of the fenced node {node} do not detach: {driver} refuses")
-            }
-            None => format!(
-                "volumes of node {node}, which is marked as out of service, do not detach: {driver} refuses"
-            ),
-        },
+        title: undetached_title(node, driver, proof.is_some(), is_marked, is_refused),
         objects,
         cause: format!(
             "{down}. Kubernetes wants the volumes detached; the CSI controller, or the storage behind it, does not do it"
@@ -117,6 +147,25 @@ fn undetached_of(
         seen,
         fix,
     }
+}
+
+fn undetached_title(
+    node: &str,
+    driver: &str,
+    is_proven: bool,
+    is_marked: bool,
+    is_refused: bool,
+) -> String {
+    let whose = match (is_proven, is_marked) {
+        (true, _) => format!("the fenced node {node}"),
+        (false, true) => format!("node {node}, which is marked as out of service,"),
+        (false, false) => format!("node {node}, which is Ready,"),
+    };
+    let ends = match is_refused {
+        true => "refuses",
+        false => "does not answer",
+    };
+    format!("volumes of {whose} do not detach: {driver} {ends}")
 }
 
 /// Marked, and by no proof that stands. A kubelet that speaks speaks for a machine that runs.
@@ -129,42 +178,6 @@ fn unproven(index: &Index<'_>, node: &str) -> String {
     };
     format!(
         "node {node} is marked as out of service{speaks}, and no proof that stands says that its machine is down"
-    )
-}
-
-/// What comes before anybody takes a volume from a machine that nobody has proven down.
-pub(super) fn power(index: &Index<'_>, node: &str) -> Step {
-    let command = match index.facts.is_installed() {
-        true => format!("kubectl fence test {node}"),
-        // Nobody reads its power then.
-        false => format!("kubectl describe node {node}"),
-    };
-    step(
-        "first see for yourself that the machine is off, and keep it off: whoever takes its volumes while it runs has two nodes write to one",
-        command,
-    )
-}
-
-/// The way out where a driver does not detach.
-fn refusing(index: &Index<'_>, driver: &str, attachment: &str) -> Vec<Step> {
-    let serving = attachers::of(index, driver);
-    let mut fix: Vec<Step> = serving.pods.iter().take(2).map(|it| log(it)).collect();
-    fix.push(step(
-        "the error, as it is now; the attacher tries again after 1 s to 5 min. Never strip its finalizer: that leaves the volume attached at the storage",
-        format!("kubectl get volumeattachment {attachment} -o yaml"),
-    ));
-    fix
-}
-
-fn log(pod: &Workload) -> Step {
-    let container = attachers::container(pod).unwrap_or("csi-attacher");
-    let namespace = pod.namespace().unwrap_or_default();
-    step(
-        "what the attacher says",
-        format!(
-            "kubectl -n {namespace} logs {} -c {container} --tail=50",
-            pod.name_any()
-        ),
     )
 }
 
@@ -203,20 +216,7 @@ fn unmounting_of(index: &Index<'_>, stuck: &Stuck<'_>, node: &Machine) -> Findin
         ],
         cause: "attach/detach waits until the kubelet has unmounted the volume. It takes one by force after six minutes from a node that is not Ready, and never from one that is; that something keeps the mount busy is for its kubelet's log to say".to_owned(),
         seen,
-        fix: vec![
-            step(
-                "what the kubelet says of the volume (where NodeLogQuery is enabled; else journalctl -u kubelet on the node)",
-                format!("kubectl get --raw '/api/v1/nodes/{name}/proxy/logs/?query=kubelet&pattern={volume}'"),
-            ),
-            step(
-                "which mounts of it are left, and what keeps them busy",
-                format!("kubectl debug node/{name} -it --image=busybox -- chroot /host sh -c 'grep {volume} /proc/mounts; fuser -vm $(grep {volume} /proc/mounts | cut -d\" \" -f2)'"),
-            ),
-            step(
-                "if nothing helps: move its pods away, then restart the machine",
-                format!("kubectl drain {name} --ignore-daemonsets --delete-emptydir-data"),
-            ),
-        ],
+        fix: mounts(&name, volume),
     }
 }
 
@@ -264,7 +264,7 @@ fn stale_of(index: &Index<'_>, attachment: &VolumeAttachment) -> Finding {
             "its incident is open: follow it, and leave the attachment to it",
             format!("kubectl fence status {}", fence.name_any()),
         )],
-        (true, _) => refusing(index, driver, &name),
+        (true, _) => refusing(index, driver, &name, volume.map(String::as_str)),
         (false, None) => vec![
             step(
                 "whether there is such a Node by now, which would have a VolumeAttachment of the same name",
@@ -295,90 +295,4 @@ fn ended<'a>(index: &Index<'a>, node: &str) -> Option<&'a NodeFence> {
     let fences = index.facts.fences.items.iter();
     let ended = fences.filter(|it| it.spec.node_name == node && it.is_ended());
     ended.max_by_key(|it| fences::created(it))
-}
-
-/// D9: the storage says that the volume is attached elsewhere, and there is no VolumeAttachment of it elsewhere.
-pub(super) fn orphaned(index: &Index<'_>, stuck: &[Stuck<'_>]) -> Vec<Finding> {
-    if !index.facts.attachments.is_complete() {
-        return Vec::new();
-    }
-    let pods = index.facts.pods.items.iter();
-    let pods = pods.filter(|it| it.status.phase == "Pending" && !it.is_deleting());
-    let said = pods.filter_map(|pod| {
-        let words = in_use(index, pod)?;
-        let volume = words.split('"').nth(1)?;
-        Some((pod, volume, words))
-    });
-    // Attach/detach believes it attached, and nothing in the cluster says where.
-    let believed = stuck
-        .iter()
-        .filter(|it| it.holder.is_none() && it.users.is_empty());
-    let believed = believed.filter_map(|it| Some((it.pod, it.volume.as_str(), it.event?)));
-    let is_orphan = |(pod, volume, _): &(&Workload, &str, &str)| {
-        let own = pod.spec.node_name.as_deref();
-        let mut attachments = index.attachments(volume).iter();
-        index.volume(volume).is_some()
-            && attachments.all(|it| Some(it.spec.node_name.as_str()) == own)
-    };
-    let mut told = BTreeSet::new();
-    let all = said.chain(believed).filter(is_orphan);
-    let all = all.filter(|(pod, volume, _)| told.insert((pod.full_name(), *volume)));
-    all.map(|(pod, volume, words)| orphaned_of(index, pod, volume, words))
-        .collect()
-}
-
-/// What a driver has said of a volume that is attached elsewhere. What it has said of an attach is over when that has come about.
-fn in_use<'a>(index: &Index<'a>, pod: &Workload) -> Option<&'a str> {
-    let says = |words: &str| {
-        let lower = words.to_lowercase();
-        !words.contains(MULTI_ATTACH) && IN_USE.iter().any(|it| lower.contains(it))
-    };
-    let is_over = |words: &&str| {
-        let volume = words.split('"').nth(1).unwrap_or_default();
-        let mut attachments = index.attachments(volume).iter();
-        attachments.any(|it| {
-            let is_attached = it.status.as_ref().is_some_and(|it| it.attached);
-            is_attached && Some(&it.spec.node_name) == pod.spec.node_name.as_ref()
-        })
-    };
-    let attach = index.event(pod, ATTACH, says);
-    let attach = attach.filter(|it| !is_over(it));
-    attach.or_else(|| index.event(pod, MOUNT, says))
-}
-
-fn orphaned_of(index: &Index<'_>, pod: &Workload, volume: &str, words: &str) -> Finding {
-    let object = index.volume(volume);
-    let row = object.and_then(of_volume);
-    let csi = object.and_then(|it| it.spec.as_ref()?.csi.as_ref());
-    let handle = csi.map_or("HANDLE", |it| it.volume_handle.as_str());
-    let driver = index.driver(volume).unwrap_or("its storage");
-    let commands = row.map(|it| it.orphan_commands(handle)).unwrap_or_default();
-    let mut fix = vec![step(
-        "what the storage calls the volume",
-        format!("kubectl get pv {volume} -o jsonpath='{{.spec.csi}}'"),
-    )];
-    fix.extend(commands.into_iter().map(|it| {
-        step(
-            "at the storage: who has it; end that only if the machine that has it is off",
-            it,
-        )
-    }));
-    if fix.len() == 1 {
-        fix.push(step(
-            format!("the vendor's command for {driver} is not known here: ask the storage who has the volume, and end that only if that machine is off; then look again"),
-            format!("kubectl -n {} describe pod {}", pod.namespace().unwrap_or_default(), pod.name_any()),
-        ));
-    }
-    Finding {
-        id: Id::D9,
-        title: format!("{driver} says that volume {volume} is attached elsewhere, and the cluster knows nothing of it"),
-        objects: vec![Object::of_cluster("pv", volume), Object::pod(pod)],
-        cause: "the storage has an attachment for which there is no VolumeAttachment: one was deleted by force, or the machine is of another cluster. Kubernetes cannot end what it does not know".to_owned(),
-        seen: vec![
-            format!("pod {}: {words}", pod.full_name()),
-            format!("no VolumeAttachment of {volume} is on another node"),
-            format!("backend: {}", named(&[row.map_or("no advice is known for this CSI driver", |it| it.name.as_str()).to_owned()])),
-        ],
-        fix,
-    }
 }

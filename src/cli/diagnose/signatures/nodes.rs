@@ -1,10 +1,14 @@
-//! Nodes that have died with volumes: nobody fences them (D1), somebody does (D2), or their pods tolerate what evicts all others (D8).
+//! Nodes that have died with volumes: nobody fences them (D1), somebody does (D2), their pods tolerate what evicts all others (D8), or a human has
+//! set out-of-service (D12).
+
+mod marked;
 
 use super::super::finding::{Finding, Id, Object, Step, named, step};
 use super::super::index::Index;
 use super::super::slim::{Machine, Workload};
 use super::super::stuck::Stuck;
-use super::{attachments::power, unfenced};
+use super::steps::power;
+use super::unfenced;
 use crate::api::fence::NodeFence;
 use crate::api::policy::RecoveryStrategy;
 use crate::cli::fences::{self, Warning, WarningKind};
@@ -14,11 +18,13 @@ use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
 use std::collections::BTreeSet;
 
-/// D1 and D2: one finding for each silent node that pods wait for, or that has volumes attached for which they will. What other signatures (D3, D8)
+/// D1, D2 and D12: one finding for each silent node that pods wait for, or that has volumes attached for which they will. What other signatures (D3, D8)
 /// explain is left to them.
 pub(super) fn dead(index: &Index<'_>, stuck: &[Stuck<'_>], explained: &[Finding]) -> Vec<Finding> {
     let explained: BTreeSet<&Object> = explained.iter().flat_map(|it| &it.objects).collect();
-    let nodes = index.facts.nodes.items.iter().filter(|it| it.is_down());
+    let nodes = index.facts.nodes.items.iter();
+    // Out of service counts on a Ready node, too.
+    let nodes = nodes.filter(|it| it.is_down() || marked::is_by_human(index, it));
     let of_node = |node: &Machine| {
         let name = node.name_any();
         let is_told = |volume: &str| explained.contains(&Object::of_cluster("pv", volume));
@@ -26,11 +32,19 @@ pub(super) fn dead(index: &Index<'_>, stuck: &[Stuck<'_>], explained: &[Finding]
             .iter()
             .filter(|it| it.holder.as_ref() == Some(&name) && !is_told(&it.volume))
             .collect();
-        let terminating = terminating(index, &name);
-        let attached = match explained.contains(&Object::of_cluster("node", &name)) {
+        let mut terminating = terminating(index, &name);
+        terminating.retain(|it| !explained.contains(&Object::pod(it)));
+        let mut attached = match explained.contains(&Object::of_cluster("node", &name)) {
             true => Vec::new(),
             false => attached(index, node),
         };
+        attached.retain(|it| {
+            !it.spec
+                .source
+                .persistent_volume_name
+                .as_deref()
+                .is_some_and(is_told)
+        });
         if waiting.is_empty() && terminating.is_empty() && attached.is_empty() {
             return None;
         }
@@ -42,8 +56,10 @@ pub(super) fn dead(index: &Index<'_>, stuck: &[Stuck<'_>], explained: &[Finding]
         };
         match index.fence(&name) {
             Some(fence) => Some(scene.fenced(index, fence)),
-            // Somebody has said that the machine is off, and attach/detach is at it.
-            None if node.is_marked() => None,
+            // What is not known of NodeFences is no reason to call it a human's.
+            None if node.is_marked() => {
+                marked::is_by_human(index, node).then(|| scene.by_human(index))
+            }
             None => Some(scene.unfenced(index)),
         }
     };

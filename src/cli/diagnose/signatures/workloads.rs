@@ -17,9 +17,9 @@ pub(super) fn shared(index: &Index<'_>, stuck: &[Stuck<'_>]) -> Vec<Finding> {
             return None;
         }
         match rolling(index, stuck.pod, user) {
+            // It goes by itself, and the volume with it; if it does not, it is D11.
+            _ if user.is_deleting() => None,
             Some(rollout) => Some(rolled(stuck, user, rollout)),
-            // It goes by itself, and the volume with it.
-            None if user.is_deleting() => None,
             None => Some(rivals(index, stuck, user)),
         }
     };

@@ -1,0 +1,154 @@
+//! Drivers whose volumes nothing detaches: their CSIDriver says that they attach nothing (D13), or those who would detach are on dead nodes (D14).
+
+use super::super::attachers::{attaches_nothing, of, told};
+use super::super::finding::{Finding, Id, Object, named, step};
+use super::super::index::Index;
+use super::super::slim::Machine;
+use super::steps::storage;
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use kube::ResourceExt;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// D13: attached once, by a driver that attaches nothing any more; one finding for each driver, however many volumes it had.
+pub(super) fn unattaching(index: &Index<'_>) -> Vec<Finding> {
+    let drivers = by_driver(index).into_iter();
+    let unattaching = drivers.filter(|(driver, _)| attaches_nothing(index, driver));
+    unattaching
+        .filter_map(|(driver, of)| unattaching_of(index, driver, &of))
+        .collect()
+}
+
+fn by_driver<'a>(index: &Index<'a>) -> BTreeMap<&'a str, Vec<&'a VolumeAttachment>> {
+    let mut drivers: BTreeMap<&str, Vec<&VolumeAttachment>> = BTreeMap::new();
+    for attachment in &index.facts.attachments.items {
+        let of_driver = drivers.entry(&attachment.spec.attacher).or_default();
+        of_driver.push(attachment);
+    }
+    drivers
+}
+
+fn unattaching_of(
+    index: &Index<'_>,
+    driver: &str,
+    attachments: &[&VolumeAttachment],
+) -> Option<Finding> {
+    let first = attachments.first()?;
+    let name = first.name_any();
+    let volume = first.spec.source.persistent_volume_name.as_deref();
+    let mut objects = Vec::new();
+    for attachment in attachments {
+        objects.push(Object::of_cluster(
+            "volumeattachment",
+            &attachment.name_any(),
+        ));
+        let volume = attachment.spec.source.persistent_volume_name.as_ref();
+        objects.extend(volume.map(|it| Object::of_cluster("pv", it)));
+    }
+    let nodes: BTreeSet<String> = attachments
+        .iter()
+        .map(|it| it.spec.node_name.clone())
+        .collect();
+    let nodes: Vec<String> = nodes.into_iter().collect();
+    objects.extend(nodes.iter().map(|it| Object::of_cluster("node", it)));
+    let names: Vec<String> = attachments.iter().map(|it| it.name_any()).collect();
+    let mut fix = vec![step(
+        "what the CSIDriver says; attachRequired cannot be changed, so it was made again",
+        format!("kubectl get csidriver {driver} -o yaml"),
+    )];
+    fix.extend(volume.map(|it| storage(index, it)).unwrap_or_default());
+    fix.push(step(
+        "for each: only if the storage has nothing attached to that machine, delete the VolumeAttachment",
+        format!("kubectl delete volumeattachment {name} --wait=false"),
+    ));
+    fix.push(step(
+        "then its finalizer, which no attacher of this driver removes any more",
+        format!("kubectl patch volumeattachment {name} --type=merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'"),
+    ));
+    let names = named(&names);
+    Some(Finding {
+        id: Id::D13,
+        title: format!("VolumeAttachment {names} is of driver {driver}, which attaches nothing"),
+        objects,
+        cause: "with attachRequired false attach/detach ignores the driver, so it never deletes the VolumeAttachment. A fence of its node waits for it in Detaching".to_owned(),
+        seen: vec![
+            format!("CSIDriver {driver} has attachRequired false"),
+            format!("VolumeAttachment {names} names node {}", named(&nodes)),
+        ],
+        fix,
+    })
+}
+
+/// D14: every pod that attaches and detaches for a driver is on a node that is not Ready.
+pub(super) fn unserved(index: &Index<'_>) -> Vec<Finding> {
+    let drivers = by_driver(index).into_iter();
+    drivers
+        .filter_map(|(driver, attachments)| unserved_of(index, driver, &attachments))
+        .collect()
+}
+
+fn unserved_of(
+    index: &Index<'_>,
+    driver: &str,
+    attachments: &[&VolumeAttachment],
+) -> Option<Finding> {
+    let is_down = |node: &str| index.node(node).is_some_and(Machine::is_down);
+    let serving = of(index, driver);
+    let hosts = serving.pods.iter().map(|it| it.spec.node_name.clone());
+    let hosts: Option<BTreeSet<String>> = hosts.collect();
+    let hosts = hosts.filter(|it| !it.is_empty() && it.iter().all(|it| is_down(it)))?;
+    let is_known = serving.is_sure && index.facts.pods.is_complete();
+    let waits = |it: &&&VolumeAttachment| {
+        let is_attached = it.status.as_ref().is_some_and(|it| it.attached);
+        let is_going = it.metadata.deletion_timestamp.is_some();
+        !is_attached || is_going || is_down(&it.spec.node_name)
+    };
+    let waiting: Vec<_> = attachments.iter().filter(waits).collect();
+    if !is_known || waiting.is_empty() {
+        return None;
+    }
+    let mut objects: Vec<Object> = serving.pods.iter().map(|it| Object::pod(it)).collect();
+    objects.extend(hosts.iter().map(|it| Object::of_cluster("node", it)));
+    for attachment in &waiting {
+        let name = attachment.name_any();
+        objects.push(Object::of_cluster("volumeattachment", &name));
+        let volume = attachment.spec.source.persistent_volume_name.as_ref();
+        objects.extend(volume.map(|it| Object::of_cluster("pv", it)));
+    }
+    let mut seen: Vec<String> = serving
+        .pods
+        .iter()
+        .take(3)
+        .map(|it| told(index, it))
+        .collect();
+    seen.push(format!(
+        "VolumeAttachments that it has to attach or detach: {}",
+        waiting.len()
+    ));
+    let mut fix: Vec<_> = hosts
+        .iter()
+        .map(|it| {
+            step(
+                "whether that node is fenced, and why not: the pod moves when the node is out of service, or back",
+                match index.facts.is_installed() {
+                    true => format!("kubectl fence status {it}"),
+                    false => format!("kubectl describe node {it}"),
+                },
+            )
+        })
+        .collect();
+    fix.extend(serving.pods.iter().take(2).map(|it| {
+        let namespace = it.namespace().unwrap_or_default();
+        step(
+            "for the next time: two replicas of its controller on two nodes, with --leader-election",
+            format!("kubectl -n {namespace} get {} -o yaml", index.owner(it)),
+        )
+    }));
+    Some(Finding {
+        id: Id::D14,
+        title: format!("no pod that runs attaches or detaches for {driver}: each is on a node that is not Ready"),
+        objects,
+        cause: "the controller of a CSI driver attaches and detaches for all nodes. While its own node is down, no volume of the driver moves".to_owned(),
+        seen,
+        fix,
+    })
+}

@@ -1,0 +1,183 @@
+//! D15: a volume that its node affinity ties to nodes that take no pod: local disks of a node that is lost, a zone without nodes.
+
+use super::super::backends::{Type, of_volume};
+use super::super::finding::{Finding, Id, Object, Step, named, step};
+use super::super::index::Index;
+use super::super::slim::{Machine, Workload};
+use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume};
+use kube::ResourceExt;
+use std::collections::BTreeSet;
+
+/// How the scheduler says it (upstream's `volumebinding`, v1.36, and before v1.34).
+const AFFINITY: [&str; 2] = [
+    "PersistentVolume's node affinity",
+    "volume node affinity conflict",
+];
+
+/// Pods without a node whose volume is out of reach.
+pub(super) fn unreachable(index: &Index<'_>) -> Vec<Finding> {
+    if !index.facts.nodes.is_complete() {
+        return Vec::new();
+    }
+    let pods = index.facts.pods.items.iter();
+    let pods = pods.filter(|it| it.status.phase == "Pending" && !it.is_deleting());
+    let pods = pods.filter(|it| it.spec.node_name.is_none());
+    let of_pod = |pod: &Workload| {
+        let namespace = pod.namespace().unwrap_or_default();
+        let claims = pod.claims();
+        let mut volumes = claims.iter().filter_map(|it| {
+            let volume = index.volume(index.volume_of(&namespace, it)?)?;
+            Some((it, volume, terms(volume)?))
+        });
+        volumes.find_map(|(claim, volume, terms)| of_volume_of(index, pod, claim, volume, terms))
+    };
+    pods.filter_map(of_pod).collect()
+}
+
+fn terms(volume: &PersistentVolume) -> Option<&[NodeSelectorTerm]> {
+    let affinity = volume.spec.as_ref()?.node_affinity.as_ref()?;
+    Some(&affinity.required.as_ref()?.node_selector_terms)
+}
+
+fn of_volume_of(
+    index: &Index<'_>,
+    pod: &Workload,
+    claim: &str,
+    volume: &PersistentVolume,
+    terms: &[NodeSelectorTerm],
+) -> Option<Finding> {
+    let nodes = index.facts.nodes.items.iter();
+    let reaching: Vec<&Machine> = nodes.filter(|it| reaches(terms, it)).collect();
+    let is_lost = reaching.iter().all(|it| it.is_down());
+    let words = index.refusal(pod, |it| AFFINITY.iter().any(|says| it.contains(says)));
+    if !is_lost && words.is_none() {
+        return None;
+    }
+    let (name, namespace) = (volume.name_any(), pod.namespace().unwrap_or_default());
+    let full_name = pod.full_name();
+    let mut objects = vec![
+        Object::pod(pod),
+        Object::of_cluster("pv", &name),
+        Object::claim(&namespace, claim),
+    ];
+    objects.extend(
+        reaching
+            .iter()
+            .map(|it| Object::of_cluster("node", &it.name_any())),
+    );
+    let ties = ties(terms);
+    let mut seen = vec![format!("node affinity of volume {name}: {}", named(&ties))];
+    seen.extend(reaching.iter().take(3).map(|it| it.told(index.facts.now)));
+    if reaching.is_empty() {
+        seen.push("no Node matches it".to_owned());
+    }
+    seen.extend(words.map(|it| format!("pod {full_name}: {it}")));
+    let is_local = of_volume(volume).is_some_and(|it| it.type_ == Type::Local);
+    let whose = match (is_lost, reaching.is_empty()) {
+        (true, true) => "from nodes that do not exist any more",
+        (true, false) => "from nodes that are not Ready",
+        (false, _) => "from nodes that refuse the pod",
+    };
+    let cause = match (is_local, is_lost) {
+        (true, true) => "the data is on the disks of that node. No fence moves it to another one",
+        (false, true) => {
+            "the storage is reached from these nodes alone, such as those of one zone. No fence moves the volume to another one"
+        }
+        (_, false) => {
+            "the nodes that reach the volume are Ready, and the scheduler has another reason not to take them"
+        }
+    };
+    Some(Finding {
+        id: Id::D15,
+        title: format!("volume {name} of pod {full_name} can be reached only {whose}"),
+        objects,
+        cause: cause.to_owned(),
+        seen,
+        fix: way_out(&name, &namespace, claim, &reaching, is_lost),
+    })
+}
+
+fn way_out(
+    name: &str,
+    namespace: &str,
+    claim: &str,
+    reaching: &[&Machine],
+    is_lost: bool,
+) -> Vec<Step> {
+    let mut fix = vec![step(
+        "what ties the volume",
+        format!("kubectl get pv {name} -o jsonpath='{{.spec.nodeAffinity}}'"),
+    )];
+    fix.push(match reaching.first().map(|it| it.name_any()) {
+        Some(node) if is_lost => step(
+            "bring this node back: the volume is reached from there",
+            format!("kubectl describe node {node}"),
+        ),
+        Some(node) => step(
+            "why this node takes no pod: taints, room, the pod's own selectors",
+            format!("kubectl describe node {node}"),
+        ),
+        None => step(
+            "bring back a node with these labels",
+            "kubectl get nodes --show-labels",
+        ),
+    });
+    if is_lost {
+        fix.push(step(
+            "only if its data is given up, or restored elsewhere: a new claim gets a new volume",
+            format!("kubectl -n {namespace} delete pvc {claim} --wait=false"),
+        ));
+    }
+    fix
+}
+
+/// One of the terms holds, as the scheduler reads them; an empty one matches nothing.
+fn reaches(terms: &[NodeSelectorTerm], node: &Machine) -> bool {
+    terms.iter().any(|term| {
+        let labels = term.match_expressions.iter().flatten();
+        let fields = term.match_fields.iter().flatten();
+        let name = node.name_any();
+        let mut all = labels
+            .map(|it| holds(it, node.labels().get(&it.key).map(String::as_str)))
+            .chain(fields.map(|it| holds(it, Some(name.as_str()))))
+            .peekable();
+        all.peek().is_some() && all.all(|it| it)
+    })
+}
+
+fn holds(rule: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+    let is_in = || value.is_some_and(|value| rule.values.iter().flatten().any(|it| it == value));
+    let number = |it: &str| it.parse::<i64>().ok();
+    let bound = || number(rule.values.as_ref()?.first()?);
+    match rule.operator.as_str() {
+        "In" => is_in(),
+        "NotIn" => !is_in(),
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        "Gt" => value
+            .and_then(number)
+            .zip(bound())
+            .is_some_and(|(it, bound)| it > bound),
+        "Lt" => value
+            .and_then(number)
+            .zip(bound())
+            .is_some_and(|(it, bound)| it < bound),
+        _ => false,
+    }
+}
+
+/// The terms in words, each once.
+fn ties(terms: &[NodeSelectorTerm]) -> Vec<String> {
+    let rules = terms.iter().flat_map(|it| {
+        let labels = it.match_expressions.iter().flatten();
+        labels.chain(it.match_fields.iter().flatten())
+    });
+    let rules = rules.map(|it| {
+        let values = it.values.clone().unwrap_or_default().join(",");
+        format!("{} {} {values}", it.key, it.operator)
+            .trim_end()
+            .to_owned()
+    });
+    let rules: BTreeSet<String> = rules.collect();
+    rules.into_iter().collect()
+}
