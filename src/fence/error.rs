@@ -67,6 +67,16 @@ pub enum DeviceError {
         /// How it said so.
         said: String,
     },
+    /// The device refused the login, and does not say that it takes logins of this kind.
+    #[error(
+        "{endpoint} refused the login and does not offer HTTP Basic ({said}); enable Basic authentication for Redfish there, or use another driver: Redfish sessions are not spoken; if it is enabled, check user and password"
+    )]
+    BasicNotOffered {
+        /// Host and port.
+        endpoint: String,
+        /// How it said so.
+        said: String,
+    },
     /// The device knows no such user. Only devices that speak IPMI tell this from a wrong password.
     #[error(
         "{endpoint} knows no user of this name that may log in ({said}); correct `username` in the Secret named by `credentialsRef`, or enable the user for IPMI over LAN on the device"
@@ -269,6 +279,7 @@ impl DeviceError {
             | Self::NotFound { .. }
             | Self::Cluster { .. } => Advice::Wait,
             Self::AuthFailed { .. }
+            | Self::BasicNotOffered { .. }
             | Self::UnknownUser { .. }
             | Self::NoSecureLogin { .. }
             | Self::PermissionDenied { .. }
@@ -303,7 +314,10 @@ impl DeviceError {
     /// Did the device refuse user or password?
     #[must_use]
     pub fn refuses_credentials(&self) -> bool {
-        matches!(self, Self::AuthFailed { .. } | Self::UnknownUser { .. })
+        matches!(
+            self,
+            Self::AuthFailed { .. } | Self::BasicNotOffered { .. } | Self::UnknownUser { .. }
+        )
     }
 
     /// Has the device said nothing at all? Whatever else it is asked it will hardly answer.
@@ -326,7 +340,7 @@ impl DeviceError {
             Self::Timeout { .. } | Self::NoAnswer { .. } | Self::CommandUnanswered { .. } => {
                 "Timeout"
             }
-            Self::AuthFailed { .. } => "AuthFailed",
+            Self::AuthFailed { .. } | Self::BasicNotOffered { .. } => "AuthFailed",
             Self::UnknownUser { .. } => "UnknownUser",
             Self::CredentialsRenewed { .. } => "CredentialsRenewed",
             Self::LoginUnanswered { .. } => "LoginUnanswered",

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use connect::{Connection, describe};
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, LOCATION,
-    RETRY_AFTER, USER_AGENT,
+    RETRY_AFTER, USER_AGENT, WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -44,6 +44,8 @@ pub struct Reply {
     pub status: StatusCode,
     /// The pause that the device asks for.
     pub retry_after: Option<Duration>,
+    /// It asks for a login, and names others than HTTP Basic, or none.
+    pub offers_other_login: bool,
     /// Where the device says to look next, word for word. It is never followed without a look.
     pub location: Option<String>,
     /// Its body. The status stands even where the body is unusable: a command that was accepted stays accepted.
@@ -187,6 +189,8 @@ impl Client {
         };
         let (head, incoming) = answer.into_parts();
         let retry_after = retry_after(&head.headers);
+        let offers_other_login =
+            head.status == StatusCode::UNAUTHORIZED && !offers_basic(&head.headers);
         let location = head.headers.get(LOCATION);
         let location = location.and_then(|location| location.to_str().ok().map(str::to_owned));
         let body = read_body(&target, &head.headers, incoming).await;
@@ -196,6 +200,7 @@ impl Client {
         Ok(Reply {
             status: head.status,
             retry_after,
+            offers_other_login,
             location,
             body,
         })
@@ -291,6 +296,16 @@ async fn read_body(
 
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     pause(headers.get(RETRY_AFTER)?.to_str().ok()?)
+}
+
+/// Is HTTP Basic among the logins that a service offers? Several may stand in one field.
+fn offers_basic(headers: &HeaderMap) -> bool {
+    let offered = headers.get_all(WWW_AUTHENTICATE).iter();
+    let mut schemes = offered.filter_map(|field| field.to_str().ok());
+    schemes.any(|field| {
+        let mut words = field.split([',', ' ']);
+        words.any(|word| word.eq_ignore_ascii_case("basic"))
+    })
 }
 
 /// The pause that a `Retry-After` asks for, as far as it is waited for. Seconds only: its other form would compare the device's clock with

@@ -6,6 +6,9 @@
 //! ever resumed, because a resumed one proves nothing anew.
 
 mod validity;
+mod words;
+
+pub use words::describe;
 
 use jiff::Timestamp;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -266,7 +269,7 @@ impl ServerCertVerifier for KeyHolder {
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
+        verify_tls12_signature(message, certificate, signed, algorithms).map_err(words::of_holder)
     }
 
     fn verify_tls13_signature(
@@ -276,61 +279,13 @@ impl ServerCertVerifier for KeyHolder {
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
+        verify_tls13_signature(message, certificate, signed, algorithms).map_err(words::of_holder)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider
             .signature_verification_algorithms
             .supported_schemes()
-    }
-}
-
-/// Why a handshake failed, and the way out.
-#[must_use]
-pub fn describe(error: &rustls::Error) -> String {
-    use rustls::Error as E;
-    const PIN: &str =
-        "or pin the certificate with `tls.verification: Pinned` and `tls.sha256Fingerprint`";
-    match error {
-        E::InvalidCertificate(problem) => match problem {
-            CertificateError::Other(OtherError(other)) if other.is::<PinMismatch>() => {
-                other.to_string()
-            }
-            CertificateError::BadSignature => format!(
-                "a signature does not fit: either its certificate is signed by another CA of the same name as the one that \
-                 is trusted here, {PIN}; or it does not hold the key of its certificate, and is not the device"
-            ),
-            CertificateError::UnknownIssuer => {
-                format!(
-                    "its certificate is signed by no CA that is trusted here; name the CA in `tls.caRef`, {PIN}"
-                )
-            }
-            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-                format!("its certificate has expired ({problem}); renew it on the device, {PIN}")
-            }
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                format!(
-                    "its certificate is for another host ({problem}); use the name it was made for, {PIN}"
-                )
-            }
-            // Among these a self-signed certificate that is its own CA, which no chain can lead to.
-            CertificateError::Other(OtherError(other)) => {
-                format!("its certificate cannot be used ({other}); renew it on the device, {PIN}")
-            }
-            _ => {
-                format!("its certificate cannot be used ({problem}); renew it on the device, {PIN}")
-            }
-        },
-        E::InvalidMessage(_)
-        | E::InappropriateMessage { .. }
-        | E::InappropriateHandshakeMessage { .. } => {
-            "it does not speak TLS on this port; correct the port, or enable HTTPS on the device"
-                .to_owned()
-        }
-        _ => format!(
-            "the TLS handshake failed ({error}); the device must offer TLS 1.2 with ECDHE, or TLS 1.3"
-        ),
     }
 }
 

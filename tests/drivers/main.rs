@@ -7,6 +7,7 @@
 )]
 
 mod agent;
+mod beside;
 mod bmc;
 mod bodies;
 mod certificates;

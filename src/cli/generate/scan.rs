@@ -154,7 +154,9 @@ pub async fn devices(
 fn is_refusal(error: &DeviceError) -> bool {
     matches!(
         error,
-        DeviceError::AuthFailed { .. } | DeviceError::PermissionDenied { .. }
+        DeviceError::AuthFailed { .. }
+            | DeviceError::BasicNotOffered { .. }
+            | DeviceError::PermissionDenied { .. }
     )
 }
 

@@ -5,6 +5,7 @@
 //! its task and even "already off" are hearsay.
 
 pub mod parse;
+mod past;
 pub mod said;
 mod session;
 mod status;
@@ -18,6 +19,7 @@ use super::http::Target;
 use super::tls::{self, CertificateCheck};
 use super::{Command, DeviceError, FenceDriver, FenceSession};
 use crate::clock::Clock;
+use past::Past;
 use session::Session;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,6 +60,7 @@ pub struct Redfish {
     system: Option<String>,
     /// An expired certificate ends the connection.
     dates_count: bool,
+    past: Past,
     call_timeout: Duration,
     command_timeout: Duration,
     clock: Clock,
@@ -104,6 +107,7 @@ impl Redfish {
             }),
             dates_count: matches!(verification, CertificateCheck::Full { .. }),
             system: system.map_err(|problem| invalid("redfish.systemID", problem))?,
+            past: Past::default(),
             call_timeout: settings.call_timeout,
             command_timeout: settings.command_timeout,
             clock,

@@ -4,6 +4,12 @@
 //! another of the two values; so is anything of the wrong shape in a place that matters. The power state alone is never an
 //! error: whatever is not exactly `Off` is some other state.
 
+mod beside;
+mod reset;
+
+pub use beside::{Restart, machine_reads_on, restart};
+pub use reset::{Allowable, NO_RESET, Reset, action_info};
+
 use crate::core::reading::{Identity, PowerState, usable_uuid};
 use crate::fence::error::printable;
 use jiff::Timestamp;
@@ -52,6 +58,10 @@ pub struct System {
     pub power_restore_policy: Option<String>,
     /// Path of the Manager that manages it (`Links.ManagedBy`), the first.
     pub manager: Option<String>,
+    /// Path of its chassis (`Links.Chassis`), the first.
+    pub chassis: Option<String>,
+    /// `BootProgress` says that an operating system runs.
+    pub os_runs: bool,
     /// The action `#ComputerSystem.Reset`, or why there is none that can be used.
     pub reset: Result<Reset, String>,
 }
@@ -85,24 +95,6 @@ impl System {
     }
 }
 
-/// How to reset a system.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reset {
-    /// Path that takes the command.
-    pub target: String,
-    /// The reset types it takes.
-    pub allowable: Allowable,
-}
-
-/// Where the reset types stand.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Allowable {
-    /// With the action itself.
-    Listed(Vec<String>),
-    /// In a resource of its own, at this path (`@Redfish.ActionInfo`).
-    ActionInfo(String),
-}
-
 /// A JSON document in which no object has a name twice.
 ///
 /// # Errors
@@ -132,7 +124,7 @@ pub fn system(document: &Value) -> Result<System, String> {
         .get("@odata.type")
         .and_then(Value::as_str)
         .unwrap_or_default();
-    if !kind.starts_with("#ComputerSystem.") {
+    if !names_system(kind) {
         return Err(format!(
             "a ComputerSystem was asked for and `@odata.type` is \"{}\"",
             printable(kind, WORD_CHARACTERS_MAX)
@@ -150,12 +142,21 @@ pub fn system(document: &Value) -> Result<System, String> {
         model: word(document, "Model"),
         firmware: word(document, "BiosVersion"),
         power_restore_policy: word(document, "PowerRestorePolicy"),
-        manager: manager(document),
-        reset: reset(document),
+        manager: linked(document, "ManagedBy"),
+        chassis: linked(document, "Chassis"),
+        os_runs: beside::os_runs(document),
+        reset: reset::reset(document),
     })
 }
 
-/// Only the exact word counts. `Chassis.PowerState`, `Status` and everything else say nothing about the system's power.
+/// The type of a ComputerSystem, whatever a maker has put before it (`#Cisco_ComputerSystem` of Cisco IMC 3.0) or has left away after it.
+fn names_system(kind: &str) -> bool {
+    let name = kind.strip_prefix('#').unwrap_or_default();
+    let name = name.split('.').next().unwrap_or_default();
+    name == "ComputerSystem" || name.ends_with("_ComputerSystem")
+}
+
+/// Only the exact word counts. `Chassis.PowerState`, `Status` and everything else make no Off of another state.
 fn power(value: Option<&Value>) -> (PowerState, String) {
     match value {
         Some(Value::String(word)) => {
@@ -173,49 +174,6 @@ fn power(value: Option<&Value>) -> (PowerState, String) {
         ),
         None => (PowerState::Unknown, "no PowerState".to_owned()),
     }
-}
-
-fn reset(document: &Value) -> Result<Reset, String> {
-    let action = document
-        .pointer("/Actions/#ComputerSystem.Reset")
-        .ok_or("the system has no action #ComputerSystem.Reset")?;
-    let target = action
-        .get("target")
-        .and_then(Value::as_str)
-        .ok_or("the action #ComputerSystem.Reset has no `target`")?;
-    let target = local_path(target)?;
-    let allowable = match (
-        action.get("ResetType@Redfish.AllowableValues"),
-        action.get("@Redfish.ActionInfo"),
-    ) {
-        (Some(listed), _) => Allowable::Listed(words(listed)?),
-        (None, Some(Value::String(path))) => Allowable::ActionInfo(local_path(path)?),
-        _ => {
-            return Err(
-                "the action #ComputerSystem.Reset does not say which reset types it takes"
-                    .to_owned(),
-            );
-        }
-    };
-    Ok(Reset { target, allowable })
-}
-
-/// The reset types that an ActionInfo resource lists.
-///
-/// # Errors
-/// It lists none.
-pub fn action_info(document: &Value) -> Result<Vec<String>, String> {
-    let parameters = document.get("Parameters").and_then(Value::as_array);
-    let is_reset_type =
-        |parameter: &&Value| parameter.get("Name").and_then(Value::as_str) == Some("ResetType");
-    let values = parameters
-        .and_then(|all| all.iter().find(is_reset_type))
-        .and_then(|one| one.get("AllowableValues"));
-    words(
-        values.ok_or(
-            "the ActionInfo of #ComputerSystem.Reset does not say which reset types it takes",
-        )?,
-    )
 }
 
 /// The paths of the members of a collection that fits into one page.
@@ -266,15 +224,19 @@ pub fn local_path(path: &str) -> Result<String, String> {
     ))
 }
 
-/// The first Manager of a system, if its path is one of the same service.
-fn manager(document: &Value) -> Option<String> {
-    let path = document.pointer("/Links/ManagedBy/0/@odata.id")?.as_str()?;
-    local_path(path).ok()
+/// The first resource that a system links to by this name, if its path is one of the same service.
+fn linked(document: &Value, name: &str) -> Option<String> {
+    let first = document.get("Links")?.get(name)?.get(0)?;
+    local_path(first.get("@odata.id")?.as_str()?).ok()
 }
 
 /// `DateTime` of a Manager (DSP0268).
 pub fn date_time(document: &Value) -> Option<Timestamp> {
-    let text = document.get("DateTime")?.as_str()?;
+    timestamp(document, "DateTime")
+}
+
+fn timestamp(document: &Value, name: &str) -> Option<Timestamp> {
+    let text = document.get(name)?.as_str()?;
     text.parse()
         .ok()
         .filter(|_| text.len() <= WORD_CHARACTERS_MAX)
@@ -284,17 +246,6 @@ pub fn date_time(document: &Value) -> Option<Timestamp> {
 pub(super) fn word(document: &Value, name: &str) -> Option<String> {
     let text = document.get(name)?.as_str()?.trim();
     (!text.is_empty()).then(|| printable(text, WORD_CHARACTERS_MAX))
-}
-
-fn words(value: &Value) -> Result<Vec<String>, String> {
-    let words = value.as_array().map(|all| {
-        all.iter()
-            .map(|one| one.as_str().map(str::to_owned))
-            .collect()
-    });
-    words
-        .flatten()
-        .ok_or_else(|| "the list of reset types is not a list of words".to_owned())
 }
 
 /// Makes a [`Value`], but of no object with a name twice, and not of more than there is room for.

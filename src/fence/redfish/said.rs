@@ -8,37 +8,86 @@ use super::parse::json;
 use crate::fence::error::printable;
 use serde_json::Value;
 
+/// Of a device that does not say why.
+const SILENT: &str = "no reason given";
+/// Ids of messages that name no cause.
+const GENERAL: [&str; 5] = [
+    ".ExtendedError",
+    ".ExtendedInfo",
+    ".GeneralError",
+    ".InternalError",
+    ".ServiceTemporarilyUnavailable",
+];
 /// Longest sentence in characters.
 const CHARACTERS_MAX: usize = 200;
 
-/// The first message of an error's body, with its id.
+/// The message of an error's body that names the cause, with its id.
 #[must_use]
 pub fn said(body: &[u8]) -> String {
-    let document = json(body).unwrap_or_default();
-    sentence(&document)
+    words(body).unwrap_or_else(|| SILENT.to_owned())
+}
+
+/// The same, if there is one.
+#[must_use]
+pub fn words(body: &[u8]) -> Option<String> {
+    of_document(&json(body).ok()?)
 }
 
 /// The same of a document that was read already: of an error, or of a Task.
 #[must_use]
 pub fn sentence(document: &Value) -> String {
-    let messages = [
-        "/error/@Message.ExtendedInfo/0",
-        "/@Message.ExtendedInfo/0",
-        "/Messages/0",
+    of_document(document).unwrap_or_else(|| SILENT.to_owned())
+}
+
+fn of_document(document: &Value) -> Option<String> {
+    let lists = [
+        "/error/@Message.ExtendedInfo",
+        "/@Message.ExtendedInfo",
+        "/Messages",
     ];
-    let first = messages.iter().find_map(|at| document.pointer(at));
-    let of_message = |name| first.and_then(|message| message.get(name)).and_then(text);
+    let message = lists
+        .iter()
+        .find_map(|at| cause(messages(document.pointer(at)?)));
+    let of_message = |name| message.and_then(|it| it.get(name)).and_then(text);
     let of_error = |name| document.pointer(name).and_then(text);
-    let id = of_message("MessageId").or(of_error("/error/code"));
-    let own_words = of_message("Message").or(of_error("/error/message"));
-    let known = || registry(id.as_deref()?, first?.get("MessageArgs"));
-    let words = own_words.or_else(known);
+    let id = message.and_then(id_of).or(of_error("/error/code"));
+    let known = || registry(id.as_deref()?, message?.get("MessageArgs"));
+    // What the error itself says often only points to its messages.
+    let words = of_message("Message")
+        .or_else(known)
+        .or(of_error("/error/message"));
     let sentence = match (words, id) {
         (Some(words), Some(id)) => format!("{words} ({id})"),
         (Some(one), None) | (None, Some(one)) => one,
-        (None, None) => return "no reason given".to_owned(),
+        (None, None) => return None,
     };
-    printable(&sentence, CHARACTERS_MAX)
+    Some(printable(&sentence, CHARACTERS_MAX))
+}
+
+/// A list of messages, or the one that some firmware puts in its place.
+fn messages(value: &Value) -> &[Value] {
+    match value {
+        Value::Array(all) => all,
+        Value::Object(_) => std::slice::from_ref(value),
+        _ => &[],
+    }
+}
+
+/// The first message that says more than that something failed, else the first one.
+fn cause(messages: &[Value]) -> Option<&Value> {
+    let says_more = |message: &&Value| {
+        let id = id_of(message).unwrap_or_default();
+        !id.is_empty() && !GENERAL.iter().any(|general| id.ends_with(general))
+    };
+    messages.iter().find(says_more).or(messages.first())
+}
+
+/// The id of a message; iLO 4 spells it otherwise.
+fn id_of(message: &Value) -> Option<String> {
+    let id = message
+        .get("MessageId")
+        .or_else(|| message.get("MessageID"));
+    id.and_then(text)
 }
 
 /// A text that says something.
@@ -181,6 +230,43 @@ mod tests {
             let words = registry(&format!("Vendor.1.0.{id}"), None);
             assert!(words.is_some_and(|words| words.len() > 15), "{id}");
         }
+    }
+
+    /// As an iLO 4 answers: another spelling, and no text.
+    #[test]
+    fn an_id_of_another_spelling_is_read_and_its_words_are_not_those_that_only_point_to_it() {
+        let message = json!({"MessageArgs": ["Power is off"], "MessageID": "iLO.0.10.InvalidOperationForSystemState"});
+        let words =
+            "the machine's power state does not allow it (iLO.0.10.InvalidOperationForSystemState)";
+        assert_eq!(error(message), words);
+    }
+
+    /// As an iDRAC 8 answers.
+    #[test]
+    fn one_message_in_the_place_of_a_list_is_read() {
+        let body = json!({"error": {"code": "Base.1.0.GeneralError", "message": "A general error has occurred.", "@Message.ExtendedInfo":
+            {"MessageId": "Base.1.0.InternalError", "Message": "not while another job runs"}}});
+        let words = "not while another job runs (Base.1.0.InternalError)";
+        assert_eq!(said(body.to_string().as_bytes()), words);
+    }
+
+    #[test]
+    fn the_message_that_names_the_cause_is_said_wherever_it_stands() {
+        let busy = json!({"MessageId": "Base.1.12.ServiceTemporarilyUnavailable", "Message": "Retry in 30 seconds."});
+        let cause =
+            json!({"MessageId": "IDRAC.2.8.SYS518", "Message": "Data sources are unavailable."});
+        let of = |messages: Value| {
+            said(
+                json!({"error": {"@Message.ExtendedInfo": messages}})
+                    .to_string()
+                    .as_bytes(),
+            )
+        };
+        let words = "Data sources are unavailable. (IDRAC.2.8.SYS518)";
+        assert_eq!(of(json!([busy, cause])), words);
+        assert_eq!(of(json!([cause, busy])), words);
+        let only = "Retry in 30 seconds. (Base.1.12.ServiceTemporarilyUnavailable)";
+        assert_eq!(of(json!([busy])), only);
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! A conversation with a Redfish service: one call at a time, each within its own time.
 
+mod ask;
+mod beside;
 mod follow;
 
 use super::parse::{self, Allowable, FORCE_OFF, Reset, System};
 use super::said::said as said_in;
 use super::status;
 use super::{Redfish, SYSTEMS, SYSTEMS_LISTED_MAX, reset_type};
-use crate::core::reading::{Identity, Reading};
+use crate::core::reading::{Identity, PowerState, Reading};
 use crate::fence::error::printable;
 use crate::fence::http::{Client, Reply};
 use crate::fence::limit::Limit;
@@ -15,6 +17,7 @@ use crate::fence::{
     Command, DeviceClock, DeviceError, Extent, FenceSession, OffOutcome, OnOutcome, Probe,
     clock_within,
 };
+use beside::Beside;
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
 use http::StatusCode;
@@ -34,6 +37,8 @@ pub struct Session {
     seen: Option<Reading>,
     /// Path of the Task that the command became.
     task: Option<String>,
+    /// What was asked beside an Off.
+    beside: Beside,
 }
 
 impl FenceSession for Session {
@@ -100,6 +105,7 @@ impl Session {
             prepared: None,
             seen: None,
             task: None,
+            beside: Beside::default(),
             driver,
         }
     }
@@ -112,12 +118,12 @@ impl Session {
         let answered = self.driver.clock.since_boot();
         let system = parse::system(&document).map_err(|problem| self.protocol(problem))?;
         let system = system.with_texts(|text| self.shown(text));
+        let faults = self.doubts(&system, asked).await;
         let reading = Reading {
             state: system.state,
             raw: system.raw.clone(),
             identity: system.identity.clone(),
-            // Redfish has no indication that forbids to believe PowerState: `Status` is about health.
-            faults: Vec::new(),
+            faults,
             off_parts: Vec::new(),
             asked,
             answered,
@@ -171,14 +177,20 @@ impl Session {
 
     async fn command(&mut self, command: Command) -> Result<OffOutcome, DeviceError> {
         let prepared = self.prepared.take();
-        let (path, _) = prepared
+        let (path, command) = prepared
             .filter(|(_, prepared)| *prepared == command)
             .ok_or_else(|| self.refused("nothing was prepared in this session".to_owned()))?;
         let body = Bytes::from(format!(r#"{{"ResetType":"{}"}}"#, reset_type(command)));
         match self.http.post(&path, body).await {
             Ok(reply) => {
                 self.task = self.task_of(&reply);
-                self.outcome(&path, &reply)
+                let outcome = self.outcome(&path, &reply, command);
+                if (command, &outcome) == (Command::Off, &Ok(OffOutcome::Accepted)) {
+                    self.driver
+                        .past
+                        .note_command(self.driver.clock.since_boot());
+                }
+                outcome
             }
             Err(error) if self.http.sent() => Ok(OffOutcome::Unknown(error)),
             Err(error) => Err(error),
@@ -186,23 +198,30 @@ impl Session {
     }
 
     /// What the answer to the command says about the command.
-    fn outcome(&self, path: &str, reply: &Reply) -> Result<OffOutcome, DeviceError> {
+    fn outcome(
+        &self,
+        path: &str,
+        reply: &Reply,
+        command: Command,
+    ) -> Result<OffOutcome, DeviceError> {
         let said = || self.shown(&said_in(reply.body.as_deref().unwrap_or_default()));
         match reply.status {
             StatusCode::OK
             | StatusCode::CREATED
             | StatusCode::ACCEPTED
             | StatusCode::NO_CONTENT => Ok(OffOutcome::Accepted),
-            // How devices say that the machine is off already, or on; some say the same of a malformed request.
+            // How devices say that the machine is off already, or on; some say the same of a malformed request, or while they are busy.
             status @ (StatusCode::BAD_REQUEST | StatusCode::CONFLICT) => {
-                Ok(OffOutcome::AlreadyOff {
-                    said: format!("{}: {}", status.as_u16(), said()),
+                let said = format!("{}: {}", status.as_u16(), said());
+                Ok(match self.read_otherwise(command) {
+                    true => OffOutcome::Unknown(self.refused(said)),
+                    false => OffOutcome::AlreadyOff { said },
                 })
             }
             status @ StatusCode::NOT_IMPLEMENTED => {
                 Err(self.refused(format!("{}: {}", status.as_u16(), said())))
             }
-            status => match self.status_error("POST", path, status, reply.retry_after) {
+            status => match self.status_error("POST", path, reply) {
                 // Whatever is no refusal, a failure inside the device too, may have come after the power was cut.
                 error if !status::is_refusal(status) => Ok(OffOutcome::Unknown(error)),
                 DeviceError::Protocol { .. } => {
@@ -213,9 +232,18 @@ impl Session {
         }
     }
 
+    /// Did the preparation read the state that the command is to end? Then the machine hardly is in the other one "already".
+    fn read_otherwise(&self, command: Command) -> bool {
+        let ended = match command {
+            Command::Off => PowerState::On,
+            Command::On => PowerState::Off,
+        };
+        self.seen.as_ref().is_some_and(|seen| seen.state == ended)
+    }
+
     /// `DateTime` of the Manager. Whatever goes wrong says nothing: not every user may read it, nor has every service one.
     async fn manager_time(&mut self, manager: Option<String>) -> Option<DeviceClock> {
-        let document = self.get(&manager?).await.ok()?;
+        let document = self.get_once(&manager?).await.ok()?;
         Some(DeviceClock {
             time: parse::date_time(&document)?,
             ours: self.driver.clock.wall(),
@@ -294,25 +322,11 @@ impl Session {
         )))
     }
 
-    /// A resource, with status 200 and nothing less.
-    async fn get(&mut self, path: &str) -> Result<serde_json::Value, DeviceError> {
-        let reply = self.http.get(path).await?;
-        if reply.status != StatusCode::OK {
-            return Err(self.status_error("GET", path, reply.status, reply.retry_after));
-        }
-        parse::json(&reply.body?).map_err(|problem| self.protocol(problem))
-    }
-
-    /// [`status::error`] of this endpoint, the path without secrets.
-    fn status_error(
-        &self,
-        method: &str,
-        path: &str,
-        status: StatusCode,
-        retry_after: Option<Duration>,
-    ) -> DeviceError {
-        let path = self.shown(&printable(path, 120));
-        status::error(self.endpoint(), method, path, status, retry_after)
+    /// [`status::error`] of this endpoint, without secrets.
+    fn status_error(&self, method: &str, path: &str, reply: &Reply) -> DeviceError {
+        status::error(self.endpoint(), method, path, reply, |text| {
+            self.shown(text)
+        })
     }
 
     /// A text of the device, without the credentials that it may repeat.

@@ -7,7 +7,6 @@ use super::parse::{self, ROOT, System, word};
 use super::{SYSTEMS, status};
 use crate::clock::Clock;
 use crate::fence::DeviceError;
-use crate::fence::error::printable;
 use crate::fence::http::{Client, Target};
 use crate::fence::limit::Limit;
 use http::StatusCode;
@@ -89,15 +88,10 @@ impl Survey {
     async fn get(&mut self, path: &str) -> Result<Value, DeviceError> {
         let reply = self.http.get(path).await?;
         if reply.status != StatusCode::OK {
-            let shown = self.shown(&printable(path, 120));
             let endpoint = self.endpoint();
-            return Err(status::error(
-                endpoint,
-                "GET",
-                shown,
-                reply.status,
-                reply.retry_after,
-            ));
+            return Err(status::error(endpoint, "GET", path, &reply, |text| {
+                self.shown(text)
+            }));
         }
         parse::json(&reply.body?).map_err(|problem| self.protocol(&problem))
     }

@@ -224,8 +224,9 @@ impl Host {
 
 /// The refusal in the device's own words, and these.
 fn saying(mut refusal: DeviceError, words: &str) -> DeviceError {
-    if let DeviceError::AuthFailed { said, .. } | DeviceError::UnknownUser { said, .. } =
-        &mut refusal
+    if let DeviceError::AuthFailed { said, .. }
+    | DeviceError::BasicNotOffered { said, .. }
+    | DeviceError::UnknownUser { said, .. } = &mut refusal
     {
         said.push_str(&format!("; {words}"));
     }

@@ -199,6 +199,7 @@ fn reachable(outcome: &Result<Probe, DeviceError>) -> Part {
         | DeviceError::HumanNeeded { .. }
         | DeviceError::Cluster { .. } => part(Unknown, error.reason(), error.to_string()),
         DeviceError::AuthFailed { .. }
+        | DeviceError::BasicNotOffered { .. }
         | DeviceError::UnknownUser { .. }
         | DeviceError::CredentialsRenewed { .. }
         | DeviceError::LoginUnanswered { .. }
@@ -228,6 +229,7 @@ fn credentials(finding: &Finding) -> Part {
         }
         Err(
             error @ (DeviceError::AuthFailed { .. }
+            | DeviceError::BasicNotOffered { .. }
             | DeviceError::UnknownUser { .. }
             | DeviceError::PermissionDenied { .. }
             | DeviceError::Credentials(_)),

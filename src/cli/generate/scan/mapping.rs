@@ -9,7 +9,7 @@ use super::super::document::Remark;
 use crate::cli::table::quoted;
 use crate::core::reading::{orderless, same_system, usable_uuid};
 use crate::fence::address::Address;
-use crate::fence::redfish::parse::System;
+use crate::fence::redfish::parse::{NO_RESET, System};
 use crate::shell::slim::SlimNode;
 use crate::words::listed;
 use std::collections::BTreeSet;
@@ -44,6 +44,19 @@ impl Machine {
             has_siblings,
         });
         machines.collect()
+    }
+
+    /// Nobody can reset it.
+    fn has_no_reset(&self) -> bool {
+        let why_not = self.system.reset.as_ref().err();
+        why_not.is_some_and(|words| words == NO_RESET)
+    }
+
+    /// A part of a machine, such as a baseboard of accelerators: nobody can reset it, but another system of the same BMC. Where none can be,
+    /// the account of the scan may be why.
+    fn is_part(&self, systems: &[Self]) -> bool {
+        let others = systems.iter().filter(|it| it.address == self.address);
+        self.has_no_reset() && others.into_iter().any(|it| !it.has_no_reset())
     }
 
     fn uuid(&self) -> Option<&str> {
@@ -84,14 +97,23 @@ impl Writing {
     /// A proposal for each system, and what is left on either side.
     pub fn proposals(
         &self,
-        machines: &[Machine],
+        systems: &[Machine],
         nodes: &[SlimNode],
         silent: &[String],
     ) -> Proposals {
+        let (parts, machines): (Vec<_>, Vec<_>) =
+            systems.iter().cloned().partition(|it| it.is_part(systems));
+        let machines = machines.as_slice();
         let mut after: Vec<Remark> = silent
             .iter()
             .map(|it| Remark::Words(format!("No system was read: {it}.")))
             .collect();
+        after.extend(parts.iter().map(|it| {
+            Remark::Words(format!(
+                "{}: it cannot be turned off ({NO_RESET}), so it is no machine of a Node.",
+                it.told()
+            ))
+        }));
         let without = nodes
             .iter()
             .filter(|node| !machines.iter().any(|it| is_of(it, node)));

@@ -88,6 +88,29 @@ fn a_system_of_several_is_named_by_its_id() {
     assert_eq!(ids.collect::<Vec<_>>(), expected);
 }
 
+/// As `HGX_Baseboard_0` beside the system that it is built into, which may name the same UUID.
+#[test]
+fn a_part_that_cannot_be_reset_is_no_machine() {
+    let mut machines = machines("10.0.0.1", &[json!(UUID), json!(UUID)]);
+    let target = "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset";
+    machines[0].system.reset = Ok(parse::Reset {
+        target: target.to_owned(),
+        allowable: parse::Allowable::Listed(vec!["ForceOff".to_owned()]),
+    });
+    let proposals = writing().proposals(&machines, &[node("worker-1", UUID)], &[]);
+    let [proposal] = &proposals.devices[..] else {
+        panic!("{} devices", proposals.devices.len());
+    };
+    assert!(proposal.is_complete);
+    let redfish = proposal.device.spec.redfish.as_ref().expect("redfish");
+    assert_eq!(redfish.system_id.as_deref(), Some("1"));
+    let text = text(&proposals).expect("YAML").replace("\n# ", " ");
+    assert!(
+        text.contains("Systems/2 (Contoso R640): it cannot be turned off"),
+        "{text}"
+    );
+}
+
 #[test]
 fn what_names_no_machine_for_sure_is_a_comment_that_says_why() {
     let nodes = [node("worker-1", UUID), node("worker-2", UUID)];

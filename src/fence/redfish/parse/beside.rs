@@ -1,0 +1,106 @@
+//! What a service says beside a PowerState of Off, in other places, of the same machine.
+
+use super::timestamp;
+use jiff::SignedDuration;
+use serde_json::Value;
+use std::time::Duration;
+
+/// `BootProgress.LastState` of a machine whose operating system runs.
+pub(super) fn os_runs(document: &Value) -> bool {
+    let state = document.pointer("/BootProgress/LastState");
+    state.and_then(Value::as_str) == Some("OSRunning")
+}
+
+/// Does this chassis read On, and is it the machine's own? That of an enclosure, or of several systems, has power while a system in it has
+/// none.
+#[must_use]
+pub fn machine_reads_on(chassis: &Value) -> bool {
+    let word = |name| chassis.get(name).and_then(Value::as_str);
+    let is_own = matches!(
+        word("ChassisType"),
+        Some("Blade" | "RackMount" | "Sled" | "StandAlone")
+    );
+    let systems = chassis.pointer("/Links/ComputerSystems");
+    let several = systems
+        .and_then(Value::as_array)
+        .is_some_and(|all| all.len() > 1);
+    is_own && !several && word("PowerState") == Some("On")
+}
+
+/// When a Manager began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Restart {
+    /// So long before its answer.
+    pub age: Duration,
+}
+
+/// `LastResetTime` of a Manager by its own `DateTime`, because its clock may be wrong. None where one of them is missing, or the reset lies
+/// in the future.
+#[must_use]
+pub fn restart(manager: &Value) -> Option<Restart> {
+    let now = timestamp(manager, "DateTime")?;
+    let age: SignedDuration = now.duration_since(timestamp(manager, "LastResetTime")?);
+    let age = Duration::try_from(age).ok()?;
+    Some(Restart { age })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_the_machine_s_own_chassis_speaks_of_its_power() {
+        let of = |kind: &str, power: &str, systems: usize| {
+            let systems = vec![json!({"@odata.id": "/redfish/v1/Systems/1"}); systems];
+            machine_reads_on(
+                &json!({"ChassisType": kind, "PowerState": power, "Links": {"ComputerSystems": systems}}),
+            )
+        };
+        for kind in ["Blade", "RackMount", "Sled", "StandAlone"] {
+            assert!(of(kind, "On", 1) && of(kind, "On", 0), "{kind}");
+            assert!(!of(kind, "Off", 1), "{kind}");
+            assert!(!of(kind, "On", 4), "{kind}");
+        }
+        for kind in ["Enclosure", "Rack", "Shelf", "Module", "Other", ""] {
+            assert!(!of(kind, "On", 1), "{kind}");
+        }
+        for absent in [json!({}), json!([]), json!({"PowerState": "On"})] {
+            assert!(!machine_reads_on(&absent), "{absent}");
+        }
+    }
+
+    #[test]
+    fn a_restart_is_as_old_as_the_manager_s_own_clock_says() {
+        let of = |reset: &str, now: &str| {
+            restart(&json!({"LastResetTime": reset, "DateTime": now})).map(|it| it.age)
+        };
+        let (at, later) = ("1970-01-01T00:01:00+00:00", "1970-01-01T02:05:00+02:00");
+        assert_eq!(of(at, later), Some(Duration::from_mins(4)));
+        assert_eq!(of(later, at), None, "it lies in the future");
+        assert_eq!(of("", later), None);
+        for absent in [
+            json!({}),
+            json!({"LastResetTime": at}),
+            json!({"DateTime": at}),
+        ] {
+            assert_eq!(restart(&absent), None, "{absent}");
+        }
+    }
+
+    #[test]
+    fn an_operating_system_runs_where_the_boot_has_come_to_it() {
+        for (state, runs) in [
+            ("OSRunning", true),
+            ("OSBootStarted", false),
+            ("None", false),
+        ] {
+            assert_eq!(
+                os_runs(&json!({"BootProgress": {"LastState": state}})),
+                runs
+            );
+        }
+        assert!(!os_runs(&json!({"BootProgress": {"LastState": null}})));
+        assert!(!os_runs(&json!({})));
+    }
+}

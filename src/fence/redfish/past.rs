@@ -1,0 +1,46 @@
+//! What all sessions with a system know of the ones before.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// So long after it took a login, a refusal of the same one may be a passing one.
+const TAKEN_WITHIN: Duration = Duration::from_mins(1);
+
+/// Times are since boot of this host.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Past(Arc<Mutex<Times>>);
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Times {
+    /// The device has taken the command to turn the machine off.
+    commanded: Option<Duration>,
+    /// It has answered a request with a login, and none was asked twice since.
+    taken: Option<Duration>,
+}
+
+impl Past {
+    /// When the device last took the command to turn the machine off.
+    pub(super) fn commanded(&self) -> Option<Duration> {
+        self.times(|times| times.commanded)
+    }
+
+    /// It has taken the command.
+    pub(super) fn note_command(&self, now: Duration) {
+        self.times(|times| times.commanded = Some(now));
+    }
+
+    /// It has answered a request with this login.
+    pub(super) fn note_taken(&self, now: Duration) {
+        self.times(|times| times.taken = Some(now));
+    }
+
+    /// May a request that was refused be sent once more? Only right after the same login was taken, and once: more could lock the account.
+    pub(super) fn may_ask_again(&self, now: Duration) -> bool {
+        let taken = self.times(|times| times.taken.take());
+        taken.is_some_and(|at| now.saturating_sub(at) <= TAKEN_WITHIN)
+    }
+
+    fn times<T>(&self, with: impl FnOnce(&mut Times) -> T) -> T {
+        with(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
