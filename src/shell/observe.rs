@@ -216,12 +216,21 @@ async fn tolerated_volumes(context: &Context, pods: &[PodView]) -> Vec<String> {
         for claim in &pod.claims {
             let api =
                 Api::<PersistentVolumeClaim>::namespaced(context.reads.clone(), &pod.namespace);
-            if let Seen::Present(claim) = get(api, claim).await {
+            if let Seen::Present(claim) = get(api, claim).await
+                && is_bound(&claim)
+            {
                 volumes.extend(claim.spec.and_then(|spec| spec.volume_name));
             }
         }
     }
     volumes
+}
+
+/// Anybody may name the volume of another tenant in a claim: it is theirs once the API server's controller says so, in the status, which users
+/// cannot write.
+fn is_bound(claim: &PersistentVolumeClaim) -> bool {
+    let phase = claim.status.as_ref().and_then(|it| it.phase.as_deref());
+    phase == Some("Bound") && claim.metadata.deletion_timestamp.is_none()
 }
 
 /// Does something answer at the kubelet's port?

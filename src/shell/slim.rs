@@ -327,6 +327,8 @@ pub fn pod_view(pod: &Pod) -> PodView {
         .iter()
         .map(toleration)
         .collect();
+    let volumes = spec.and_then(|spec| spec.volumes.as_deref());
+    let volumes = volumes.unwrap_or_default();
     PodView {
         namespace: pod.metadata.namespace.clone().unwrap_or_default(),
         name: pod.metadata.name.clone().unwrap_or_default(),
@@ -340,18 +342,21 @@ pub fn pod_view(pod: &Pod) -> PodView {
             .is_some_and(|finalizers| !finalizers.is_empty()),
         mirror: annotations.is_some_and(|map| map.contains_key("kubernetes.io/config.mirror")),
         tolerates_out_of_service: stays(&tolerations),
-        claims: spec
-            .and_then(|spec| spec.volumes.as_ref())
-            .into_iter()
-            .flatten()
-            .filter_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.clone()))
+        claims: volumes
+            .iter()
+            .filter_map(|volume| claim_of(volume, pod.metadata.name.as_deref()?))
             .collect(),
-        attachable: spec
-            .and_then(|spec| spec.volumes.as_ref())
-            .into_iter()
-            .flatten()
-            .any(|volume| !is_of_kubelet(volume)),
+        attachable: volumes.iter().any(|volume| !is_of_kubelet(volume)),
         comes_back: false,
+    }
+}
+
+/// The claim behind a volume. That of a generic ephemeral one is named by its pod (`k8s.io/component-helpers/storage/ephemeral`, v1.36).
+fn claim_of(volume: &Volume, pod: &str) -> Option<String> {
+    match (&volume.persistent_volume_claim, &volume.ephemeral) {
+        (Some(source), _) => Some(source.claim_name.clone()),
+        (None, Some(_)) => Some(format!("{pod}-{}", volume.name)),
+        (None, None) => None,
     }
 }
 

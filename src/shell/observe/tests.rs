@@ -45,8 +45,7 @@ fn attachment(name: &str, node: &str) -> Value {
 async fn cluster() -> Cluster {
     let cluster = Cluster::new().await;
     let lease = json!({"metadata": {"name": "worker-1", "uid": "uid-lease"}, "spec": {"renewTime": "renewal-1"}});
-    let claim =
-        json!({"metadata": {"name": "data", "uid": "uid-data"}, "spec": {"volumeName": "pv-1"}});
+    let claim = json!({"metadata": {"name": "data", "uid": "uid-data"}, "spec": {"volumeName": "pv-1"}, "status": {"phase": "Bound"}});
     let attachments = [
         attachment("csi-1", "worker-1"),
         attachment("csi-2", "worker-2"),
@@ -291,6 +290,41 @@ async fn only_the_volumes_of_pods_that_tolerate_out_of_service_may_stay() {
         let volumes = observed(&cluster, EVERYTHING).await.tolerated_volumes;
         assert_eq!(volumes.first().map(String::as_str), stays);
     }
+}
+
+/// S14: anybody may write a claim that names the volume of somebody else, and a pod that uses it. It stays Pending.
+#[tokio::test]
+async fn a_claim_that_is_not_bound_lets_no_volume_stay() {
+    let tolerates = json!([{"operator": "Exists"}]);
+    let stays = async |claim: Value| {
+        let cluster = cluster().await;
+        let pod = pod("tolerates", tolerates.clone());
+        cluster.put(PODS, 200, fake::list("Pod", "7", &[pod]));
+        cluster.put(CLAIM, 200, claim);
+        let observed = observed(&cluster, EVERYTHING).await;
+        !observed.tolerated_volumes.is_empty()
+    };
+    let claim = |phase: &str| json!({"metadata": {"name": "data", "uid": "uid-data"}, "spec": {"volumeName": "pv-1"}, "status": {"phase": phase}});
+    assert!(stays(claim("Bound")).await);
+    for phase in ["Pending", "Lost"] {
+        assert!(!stays(claim(phase)).await, "{phase}");
+    }
+    let mut leaving = claim("Bound");
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    assert!(!stays(leaving).await);
+}
+
+/// Its claim is named by the pod and the volume: a pod that tolerates everything would else keep the taint for ever.
+#[tokio::test]
+async fn a_generic_ephemeral_volume_of_a_pod_that_tolerates_may_stay() {
+    let cluster = cluster().await;
+    let mut pod = pod("tolerates", json!([{"operator": "Exists"}]));
+    pod["spec"]["volumes"] = json!([{"name": "scratch", "ephemeral": {}}]);
+    cluster.put(PODS, 200, fake::list("Pod", "7", &[pod]));
+    let claim = json!({"metadata": {"name": "tolerates-scratch", "uid": "uid-scratch"}, "spec": {"volumeName": "pv-2"}, "status": {"phase": "Bound"}});
+    cluster.put(&CLAIM.replace("data", "tolerates-scratch"), 200, claim);
+    let volumes = observed(&cluster, EVERYTHING).await.tolerated_volumes;
+    assert_eq!(volumes, ["pv-2"]);
 }
 
 #[tokio::test]
