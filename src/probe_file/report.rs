@@ -1,6 +1,7 @@
 //! What a probe found, as text for an engineer and as JSON for a script.
 
 use crate::api::device::FenceDevice;
+use crate::core::control;
 use crate::core::proof::IdentityRule;
 use crate::core::reading::Reading;
 use crate::fence::{DeviceError, Probe};
@@ -153,6 +154,11 @@ impl Report {
         if *rule != IdentityRule::Skip && reading.identity.system_uuid.is_none() {
             self.notes.push(
                 "the device names no machine, so none was compared: try the wiring once, with the node drained".to_owned(),
+            );
+        }
+        if control::reads_off(reading) {
+            self.notes.push(
+                "an Off counts only from a device that has read On while its Node was Ready: probe it again with the machine on, each of its outlets included".to_owned(),
             );
         }
         if let Err(wrong) = rule.check(&self.device, &reading.identity) {

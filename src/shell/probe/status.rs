@@ -13,6 +13,7 @@ use crate::api::device::{
     BmcInfo, DeviceNodes, FenceDevice, FenceDeviceStatus, PinnedSystem, PositiveControl,
     PowerState, SystemInfo,
 };
+use crate::core::observed::Ready;
 use crate::fence::Probe;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
@@ -206,7 +207,9 @@ fn one_node(
     // Other settings may lead to another device.
     let before = status.last_off_time.filter(|_| is_current);
     let is_off = |it| it == PowerState::Off;
-    let off = row.finding.and_then(|it| seen(it, judgement, is_off));
+    // Beside a Ready Node it is no merit: that machine is running, or has died just now.
+    let silent = row.finding.filter(|it| it.node.ready() != Ready::True);
+    let off = silent.and_then(|it| seen(it, judgement, is_off));
     status.last_off_time = off.or(before);
     let before = status.last_on_time.filter(|_| is_current);
     // What stands in the status is written now and then only.

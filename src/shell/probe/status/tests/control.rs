@@ -88,6 +88,18 @@ fn a_device_that_has_not_read_on_in_this_boot_is_not_ready() {
     assert_eq!(states(&seen), [(Some(On), "False/NoPositiveControl")]);
 }
 
+/// That it answers while its machine is off shows only beside a Node that is not Ready.
+#[test]
+fn an_off_beside_a_ready_node_is_no_merit() {
+    let off = |ready: &str| {
+        let mut device = of_w1();
+        course(&mut device, &[finding(ready, PowerState::Off, false)]);
+        device.status.and_then(|it| it.last_off_time)
+    };
+    assert_eq!(off("True"), None);
+    assert_eq!(off("Unknown"), Some(wall(100)));
+}
+
 /// Nothing is written while the device says the same, by whichever process it is asked.
 #[test]
 fn the_row_keeps_the_time_when_it_was_read_first() {
