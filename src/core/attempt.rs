@@ -89,7 +89,7 @@ pub struct Attempt {
     pub level: String,
     /// FenceDevice names.
     pub devices: Vec<String>,
-    /// Each of them as it was when this was decided on (`Device::version`), by its name.
+    /// Each of them that read On before, as it was when this was decided on (`Device::version`), by its name.
     pub versions: BTreeMap<String, String>,
     /// How long it may take.
     pub limit: Duration,

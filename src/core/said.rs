@@ -88,6 +88,12 @@ impl Said {
         self.was_on.get(device).is_some_and(|it| it == version)
     }
 
+    /// Is the last that this device has said that there is power, so that an off now would change that?
+    pub fn has_power(&self, device: &str) -> bool {
+        let word = self.words.get(device);
+        matches!(word, Some(LastWord::On { .. } | LastWord::Fed))
+    }
+
     /// Has this device said anything of power?
     pub fn knows(&self, device: &str) -> bool {
         self.words.contains_key(device)

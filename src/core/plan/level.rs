@@ -45,8 +45,10 @@ pub(super) fn new_attempt(s: &Settings, m: &mut Memory, level: &Level, t: &Momen
     m.learned.lease_after_off = false;
     m.attempts += 1;
     let devices = level.devices.iter().map(|device| device.name.clone());
-    let versions = level.devices.iter();
-    let versions = versions.map(|device| (device.name.clone(), device.version.clone()));
+    // Who reads Off already, or nothing, is not what turns it off: a machine that was saved to disk is never resumed by the operator (R8).
+    let on = level.devices.iter();
+    let on = on.filter(|device| m.said.has_power(&device.name));
+    let versions = on.map(|device| (device.name.clone(), device.version.clone()));
     let attempt = Attempt {
         id: format!("{}-{}", t.nonce, s.record.attempts + m.attempts),
         level: level.name.clone(),

@@ -146,10 +146,13 @@ pub fn any_story() -> impl Strategy<Value = Story> {
 
 /// Nothing happens but what a fence waits for.
 fn to_the_release() -> impl Iterator<Item = (u64, Event)> {
-    let answer = Event::Answer {
-        readings: "Off, Off, Off",
-        off: "accepts",
+    let answer = |readings: &'static str| {
+        let off = "accepts";
+        (200, Event::Answer { readings, off })
     };
-    let answers = std::iter::repeat_n((200, answer), 7);
-    std::iter::once((0, Event::Other("node is NotReady"))).chain(answers)
+    // It is turned on again only if it was on before.
+    let begun = [(0, Event::Other("node is NotReady")), answer("On")];
+    begun
+        .into_iter()
+        .chain(std::iter::repeat_n(answer("Off, Off, Off"), 7))
 }

@@ -23,7 +23,8 @@ pub(super) struct Group {
 pub(super) fn targets<'a>(s: &'a Settings, m: &Memory) -> Vec<(usize, &'a Device)> {
     let is_ours = |device: &Device| {
         let names = [&m.power_on.turned_off, &s.record.turned_off];
-        !device.manual && names.iter().any(|names| names.contains_key(&device.name))
+        let mut versions = names.iter().filter_map(|names| names.get(&device.name));
+        !device.manual && versions.any(|version| !version.is_empty())
     };
     let mut found: Vec<(usize, &Device)> = Vec::new();
     for (index, level) in s.levels.iter().enumerate() {
@@ -43,14 +44,12 @@ pub(super) fn without_target(s: &Settings, m: &Memory) -> Option<String> {
         return None;
     }
     let off = [&m.power_on.turned_off, &s.record.turned_off];
-    let names: BTreeSet<&str> = off
-        .into_iter()
-        .flatten()
-        .map(|(it, _)| it.as_str())
-        .collect();
+    let sent = off.into_iter().flatten();
+    let turned_off = sent.filter(|(_, version)| !version.is_empty());
+    let names: BTreeSet<&str> = turned_off.map(|(it, _)| it.as_str()).collect();
     let names: Vec<&str> = names.into_iter().collect();
     Some(match names.is_empty() {
-        true => "no off command of this NodeFence has turned it off".to_owned(),
+        true => "no off command of this NodeFence was seen to turn it from On to Off".to_owned(),
         false => format!(
             "FenceDevice {}, to which its off command went, no longer serves the node; turn the machine on by hand",
             names.join(", ")
