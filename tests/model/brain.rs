@@ -120,7 +120,7 @@ impl Brain {
     pub const NOTHING: u32 = 1;
 
     fn remember(&mut self, memory: Memory) -> u32 {
-        let number = self.memories.of(memory::settle(memory));
+        let number = self.memories.of(memory::settle(memory, &self.incident));
         if number as usize > self.meanings.len() {
             let memory = self.memories.get(number);
             let evicts_next = evicts_next(&self.settings[0], memory);

@@ -4,8 +4,10 @@
 //! never come twice. [`settle`] takes them out, one field at a time, each with the reason why no effect hangs on it. A wait that only
 //! delays is over at once: every operator may be slow for as long as it likes anyway.
 
+use crate::turned_on::read_on;
 use crate::views::{
-    BEFORE_DRAINED, DRAINED, JUST_NOW, LONG_AGO, LONG_BEFORE, MAY_LAND, NOW, lease, nonce_of,
+    BEFORE_DRAINED, DEVICE, DRAINED, Incident, JUST_NOW, LONG_AGO, LONG_BEFORE, MAY_LAND, NOW,
+    lease, nonce_of,
 };
 use node_fencing_operator::core::attempt::{OffResult, OnResult};
 use node_fencing_operator::core::memory::Memory;
@@ -54,8 +56,8 @@ pub struct Meaning {
 }
 
 /// A memory that was given new words or moments by a round, or by what it heard, in a form that comes again.
-pub fn settle(mut m: Memory) -> Memory {
-    without_words(&mut m);
+pub fn settle(mut m: Memory, incident: &Incident) -> Memory {
+    without_words(&mut m, incident);
     without_counters(&mut m);
     without_pauses(&mut m);
     without_the_past(&mut m);
@@ -112,7 +114,7 @@ pub fn settle(mut m: Memory) -> Memory {
 }
 
 /// They explain, and decide nothing.
-fn without_words(m: &mut Memory) {
+fn without_words(m: &mut Memory, incident: &Incident) {
     m.stage = None;
     m.last_failure = None;
     m.level_failures.clear();
@@ -140,8 +142,12 @@ fn without_words(m: &mut Memory) {
             }
         }
     }
-    // A level with one device, and no other level: nobody speaks against it but itself.
+    // A level with one device, and no other level: nobody speaks against it but itself. Whether it read On is asked where it is turned on again.
+    let was_on = incident.turns_on && m.said.has_power(DEVICE);
     m.said = Default::default();
+    if was_on {
+        m.said.note(&read_on(incident), false);
+    }
     m.has_commanded = false;
     for words in &mut m.contradictions {
         "words".clone_into(words);

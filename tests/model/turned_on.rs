@@ -7,9 +7,10 @@ use crate::mutation::Mutation;
 use crate::operator::hear;
 use crate::state::{Job, State};
 use crate::talk::{Act, Heard};
-use crate::views::DEVICE;
+use crate::views::{self, DEVICE, Incident};
 use node_fencing_operator::core::attempt::OnResult;
 use node_fencing_operator::core::power_on::PowerOn;
+use node_fencing_operator::core::proof::DeviceReadings;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -60,4 +61,10 @@ pub fn leaves(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
     next.boot += 1;
     hear(brain, &mut next, x, Heard::TurnedOn(true));
     steps.push(Step::new(Event::OnLeaves(x), next, broken));
+}
+
+/// What the device has read of the machine before it was turned off.
+pub fn read_on(incident: &Incident) -> DeviceReadings {
+    let on = views::reading(true, views::LONG_BEFORE);
+    DeviceReadings::of(&views::device(incident.control), vec![on])
 }

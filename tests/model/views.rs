@@ -326,7 +326,7 @@ pub fn listed(pods: &[Pod; 2]) -> [u8; 2] {
     [pods[0].listed(), pods[1].listed()]
 }
 
-fn reading(is_on: bool, asked: Duration) -> Reading {
+pub fn reading(is_on: bool, asked: Duration) -> Reading {
     let (state, raw) = match is_on {
         true => (PowerState::On, "On"),
         false => (PowerState::Off, "Off"),
@@ -346,7 +346,7 @@ fn reading(is_on: bool, asked: Duration) -> Reading {
     }
 }
 
-fn device(control: Control) -> Device {
+pub fn device(control: Control) -> Device {
     Device {
         name: DEVICE.to_owned(),
         version: "uid/1".to_owned(),
