@@ -80,9 +80,14 @@ pub enum PduModel {
         ".statusOffValue",
     ),
     rule_at(
-        "!has(self.controlOnValue) || self.controlOnValue != self.controlOffValue",
+        "!has(self.controlOnValue) || has(self.controlOnOID) || self.controlOnValue != self.controlOffValue",
         "`controlOnValue` and `controlOffValue` must differ",
         ".controlOnValue",
+    ),
+    rule_at(
+        "!has(self.controlOnOID) || (has(self.controlOnValue) && self.controlOnOID != self.controlOID)",
+        "`controlOnOID` needs `controlOnValue`, and must differ from `controlOID`",
+        ".controlOnOID",
     ),
 ]))]
 pub struct OutletTable {
@@ -99,6 +104,15 @@ pub struct OutletTable {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = -2_147_483_648_i64, max = 2_147_483_647_i64))]
     pub control_on_value: Option<i32>,
+
+    /// Where `controlOnValue` is written on a PDU with a column of its own for switching on. Without it, where an outlet is switched off.
+    #[serde(
+        default,
+        rename = "controlOnOID",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(length(max = 256), extend("x-kubernetes-validations" = [oid_rule()]))]
+    pub control_on_oid: Option<String>,
 
     /// The INTEGER that says whether an outlet has power, like `1.3.6.1.4.1.13742.6.4.1.2.1.3.1.${outlet}`. Where the PDU keeps what was
     /// commanded and what is so apart, take what is so.

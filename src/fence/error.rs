@@ -97,7 +97,7 @@ pub enum DeviceError {
     },
     /// The device began the login and then fell silent.
     #[error(
-        "{endpoint} opened a session and did not answer the login that followed within {waited:?}; many BMCs are silent to a user whom they do not know: check `username` in the Secret named by `credentialsRef`, and that the user is enabled for IPMI over LAN"
+        "{endpoint} opened a session and did not answer the login that followed within {waited:?}; many BMCs are silent to a user whom they do not know: check `username` in the Secret named by `credentialsRef`, that the user is enabled for IPMI over LAN, and `ipmi.cipherSuite`"
     )]
     LoginUnanswered {
         /// Host and port.
@@ -166,6 +166,16 @@ pub enum DeviceError {
         endpoint: String,
         /// What is wrong with it.
         problem: String,
+    },
+    /// The device answered as its protocol has it, and declined without naming one cause: what to try stands beside it.
+    #[error("{endpoint}: {problem}; {way_out}")]
+    Declined {
+        /// Host and port.
+        endpoint: String,
+        /// What was asked for, and its answer.
+        problem: String,
+        /// What to try.
+        way_out: String,
     },
     /// The device did not prove to be the one that the settings name. Nothing was sent to it.
     #[error("{endpoint} did not prove its identity: {problem}; nothing was sent to it")]
@@ -272,7 +282,8 @@ impl DeviceError {
             | Self::CommandUnanswered { .. }
             | Self::CredentialsRenewed { .. }
             | Self::LoginUnanswered { .. }
-            | Self::Protocol { .. } => Advice::Retry,
+            | Self::Protocol { .. }
+            | Self::Declined { .. } => Advice::Retry,
             // A BMC that has just restarted knows its systems only after a while.
             Self::Busy { .. }
             | Self::SessionsExhausted { .. }
@@ -349,7 +360,7 @@ impl DeviceError {
             Self::PermissionDenied { .. } => "PermissionDenied",
             Self::NotFound { .. } => "NotFound",
             Self::Busy { .. } => "Busy",
-            Self::Protocol { .. } => "ProtocolError",
+            Self::Protocol { .. } | Self::Declined { .. } => "ProtocolError",
             Self::TlsIdentity { .. } => "TlsIdentity",
             Self::AddressNotAllowed(error) => error.reason(),
             Self::Refused { .. } => "Refused",

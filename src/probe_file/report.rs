@@ -146,7 +146,11 @@ impl Report {
             certificate_expiry: probe.certificate_expiry.map(|expiry| expiry.to_string()),
         });
         self.verdict = Verdict::Clean;
-        if *rule == IdentityRule::Skip {
+        if *rule == IdentityRule::Skip && self.driver == "pdu" {
+            self.notes.push(
+                "the machine's identity was not compared, because an outlet names none: try the wiring once, with the node drained".to_owned(),
+            );
+        } else if *rule == IdentityRule::Skip {
             self.notes.push(
                 "the machine's identity was not compared: give the node's `.status.nodeInfo.systemUUID` with --node-uuid".to_owned(),
             );

@@ -1,9 +1,10 @@
 //! What the answers to the command mean, outlet by outlet: taken, refused, and everything in between.
 
-use crate::agent::{Agent, Answers, ON, Question, now, settings};
+use crate::agent::{Agent, Answers, OFF, ON, Question, now, settings};
 use node_fencing_operator::fence::pdu::{Pdu, PduSettings};
 use node_fencing_operator::fence::{DeviceError, FenceDriver, OffOutcome};
 use serde_json::json;
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// What the agent does with the command for an outlet.
@@ -103,13 +104,78 @@ async fn an_error_after_which_it_may_be_off_and_silence_are_unknown() {
             panic!("{outcome:?}");
         };
         assert_eq!(error.reason(), reason);
-        assert!(commands.iter().all(|outlet| *outlet == 3), "{commands:?}");
+        // What became of the first keeps nobody from the second.
+        assert!(
+            commands.starts_with(&[3]) && commands.contains(&7),
+            "{commands:?}"
+        );
         let (outcome, _) = power_off(answer, false).await;
         let Ok(OffOutcome::Unknown(error)) = outcome else {
             panic!("{outcome:?}");
         };
         assert_eq!(error.reason(), "PartlyOff");
     }
+}
+
+/// An APC AP8965 ends every command with genErr and switches (apc-pdu-snmp issue 18).
+#[tokio::test]
+async fn outlets_that_switch_with_an_error_are_all_commanded_and_read_off() {
+    let agent = Agent::start({
+        let off = Mutex::new([ON, ON]);
+        move |question| {
+            let mut states = off.lock().unwrap();
+            if !question.is_set {
+                return now(question.states(&*states));
+            }
+            states[usize::from(question.outlet() == 7)] = OFF;
+            failing(question, 5)
+        }
+    })
+    .await;
+    let mut session = agent.driver().open();
+    session.prepare_off().await.unwrap();
+    let outcome = session.force_off().await;
+    let Ok(OffOutcome::Unknown(error)) = outcome else {
+        panic!("{outcome:?}");
+    };
+    let words = error.to_string();
+    assert!(
+        words.contains("genErr") && !words.contains("address is"),
+        "{words}"
+    );
+    assert_eq!(agent.commands(), [3, 7]);
+    assert!(session.observe().await.unwrap().is_off());
+}
+
+/// The first outlet never answers: the second has its command in the first half of the time, and the first is tried once more.
+#[tokio::test]
+async fn a_silent_outlet_keeps_no_other_from_its_command() {
+    let agent = Agent::start(|question| match question.is_set && question.outlet() == 3 {
+        true => Answers::new(),
+        false => now(question.states(&[ON, ON])),
+    })
+    .await;
+    let settings = PduSettings {
+        command_timeout: Duration::from_millis(1500),
+        ..agent.settings()
+    };
+    let mut session = Pdu::new(settings).unwrap().open();
+    session.prepare_off().await.unwrap();
+    let outcome = session.force_off().await;
+    let Ok(OffOutcome::Unknown(error)) = outcome else {
+        panic!("{outcome:?}");
+    };
+    let words = error.to_string();
+    assert!(
+        words.contains("outlet 7 took") && words.contains("outlet 3 may not"),
+        "{words}"
+    );
+    let commands = agent.commands();
+    assert!(
+        commands.starts_with(&[3]) && commands.ends_with(&[3]),
+        "{commands:?}"
+    );
+    assert_eq!(commands.iter().filter(|outlet| **outlet == 7).count(), 1);
 }
 
 /// The first of two commands may have been taken, however definite the refusal of the second is.

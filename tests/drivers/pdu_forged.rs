@@ -149,8 +149,8 @@ async fn a_report_that_nobody_signed_does_not_settle_a_command() {
         assert_eq!(error.reason(), reason, "{error}");
         assert_eq!(
             between.answered.load(Ordering::Relaxed),
-            1,
-            "{reason}: nothing was sent to the other engine"
+            2,
+            "{reason}: one command for each outlet, and nothing to the other engine"
         );
     }
 }

@@ -73,6 +73,7 @@ impl Service {
             (CHASSIS, CHASSIS_CONTROL) => Privilege::Operator,
             (CHASSIS, 0x00 | 0x01) | (APP, 0x01) => Privilege::User,
             (STORAGE, 0x48) if faults.sel_time.is_some() => Privilege::User,
+            (APP, 0x07) if faults.acpi_state.is_some() => Privilege::User,
             (APP, 0x37 | 0x38 | 0x3B | 0x3C | 0x3D | 0x54) => Privilege::Callback,
             _ => return Done::refused(code::INVALID_COMMAND),
         };
@@ -86,6 +87,7 @@ impl Service {
             // A management controller with a chassis device, of nobody, that speaks IPMI 2.0.
             (APP, 0x01, &[]) => Done::with([0x20, 1, 1, 0, 0x02, 0x80, 0, 0, 0, 0, 0]),
             (STORAGE, 0x48, &[]) => Done::with(faults.sel_time.unwrap_or(u32::MAX).to_le_bytes()),
+            (APP, 0x07, &[]) => Done::with([faults.acpi_state.unwrap_or(0x2A), 0x2A]),
             (APP, 0x3B, &[level]) => self.set_privilege(level, who),
             (APP, 0x3C, &[a, b, c, d]) => self.close_session(u32::from_le_bytes([a, b, c, d])),
             (APP, 0x3D, &[index, ..]) => self.session_info(index, who),

@@ -21,6 +21,8 @@ pub struct IpmiFaults {
     pub password: Option<String>,
     /// What an unknown user learns.
     pub unknown_user: UnknownUser,
+    /// Every answer of the login has the tag 0, whatever was asked.
+    pub zero_tags: bool,
     /// After this many wrong passwords even the right one is refused.
     pub lock_account_after: Option<u32>,
     /// There is no free slot for a session.
@@ -51,6 +53,8 @@ pub struct IpmiFaults {
     pub restore_policy: RestorePolicy,
     /// What its clock shows, in seconds since 1970; it has none if not set.
     pub sel_time: Option<u32>,
+    /// What Get ACPI Power State says of the system; it has no such command if not set.
+    pub acpi_state: Option<u8>,
     /// What an accepted power command does to the machine.
     pub effect: Effect,
     /// Completion code for a power-off when the machine is off already (0xD5 is seen); accepted if not set.
@@ -183,6 +187,8 @@ pub enum Which {
 impl Which {
     /// Get Chassis Status.
     pub const CHASSIS_STATUS: Self = Self::Command(CHASSIS, 0x01);
+    /// Get ACPI Power State.
+    pub const ACPI_STATE: Self = Self::Command(APP, 0x07);
     /// Get System GUID.
     pub const SYSTEM_GUID: Self = Self::Command(APP, 0x37);
     /// Get Channel Authentication Capabilities.

@@ -193,6 +193,11 @@ impl Service {
                 if let Some(id) = login::opened_session(asked, &payload) {
                     self.log.amend(index, |entry| entry.session = Some(id));
                 }
+                let mut payload = payload;
+                match payload.first_mut() {
+                    Some(tag) if faults.zero_tags => *tag = 0,
+                    _ => {}
+                }
                 Some(Answer::Login(asked.answer_type(), payload))
             }
             Heard::Message(request, way, who) => {

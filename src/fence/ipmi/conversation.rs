@@ -1,9 +1,11 @@
 //! A conversation with a BMC: one call at a time, each within its own time.
 //!
 //! Round trips: 4 for the first reading (Open Session, RAKP 1 and 3, Get Chassis Status), 1 for each further one; 5 until a power-off is
-//! taken (the same three, Set Session Privilege Level, Chassis Control), and a reading more for a power-on. A session begins with the privilege User, which is enough to
+//! taken (the same three, Set Session Privilege Level, Chassis Control), and a reading more for a power-on. A reading of off takes one more, Get ACPI
+//! Power State, until a BMC has shown that it does not have it. A session begins with the privilege User, which is enough to
 //! read.
 
+mod control;
 mod probe;
 
 use super::codec::Malformed;
@@ -22,11 +24,15 @@ use crate::fence::{
 use futures::future::{BoxFuture, FutureExt};
 use std::net::SocketAddr;
 use std::time::Duration;
+use tokio::time::timeout;
 
 /// Time that a BMC has at least before a reading is asked for again.
 const READ_PATIENCE: Duration = Duration::ZERO;
 /// The same for what changes something: some BMCs answer only when the power has gone.
 const COMMAND_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Time that a BMC has for Get ACPI Power State, which is optional: one that is silent to it does not have it.
+const ACPI_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// A conversation with the BMC.
 #[derive(Debug)]
@@ -37,6 +43,8 @@ pub struct Conversation {
     address: Option<SocketAddr>,
     /// The command that the session has the privilege for.
     prepared: Option<Command>,
+    /// The BMC has shown that it does not tell the ACPI power state.
+    lacks_acpi: bool,
 }
 
 impl FenceSession for Conversation {
@@ -120,6 +128,7 @@ impl Conversation {
             link: None,
             address: None,
             prepared: None,
+            lacks_acpi: false,
         }
     }
 
@@ -199,6 +208,10 @@ impl Conversation {
             return Err(words::not_done(self.endpoint(), REQUEST, completion));
         }
         let status = ChassisStatus::decode(&data).map_err(|error| self.malformed(error))?;
+        let mut faults = status.faults();
+        if !status.is_on() {
+            faults.extend(self.sleeping_state().await);
+        }
         let reading = Reading {
             state: if status.is_on() {
                 PowerState::On
@@ -211,13 +224,28 @@ impl Conversation {
                 if status.is_on() { "on" } else { "off" }
             ),
             identity,
-            faults: status.faults().into_iter().map(str::to_owned).collect(),
+            faults: faults.into_iter().map(str::to_owned).collect(),
             off_parts: Vec::new(),
             asked,
             answered,
             wall: self.driver.clock.wall(),
         };
         Ok((reading, status))
+    }
+
+    /// Beside an off: does the machine sleep? It would go on where it was (S4). A BMC that does not say leaves its off as it is.
+    async fn sleeping_state(&mut self) -> Option<&'static str> {
+        if self.lacks_acpi {
+            return None;
+        }
+        let asked = self.command(command::get_acpi_power_state(), READ_PATIENCE);
+        match timeout(ACPI_TIME_MAX, asked).await {
+            Ok(Ok((Completion::DONE, data))) => command::sleeping_state(&data),
+            _ => {
+                self.lacks_acpi = true;
+                None
+            }
+        }
     }
 
     async fn prepare(&mut self) -> Result<Identity, DeviceError> {
@@ -247,58 +275,8 @@ impl Conversation {
                 );
                 Ok(OffOutcome::Unknown(self.protocol(problem)))
             }
+            Ok(OffOutcome::AlreadyOff { said }) => self.already(command, said).await,
             outcome => outcome,
-        }
-    }
-
-    /// Set Session Privilege Level.
-    async fn raise(&mut self, privilege: Privilege) -> Result<(), DeviceError> {
-        let request = format!("the privilege {}", privilege.word());
-        let (completion, data) = self
-            .command(command::set_session_privilege(privilege), READ_PATIENCE)
-            .await?;
-        let denied = |said: String| DeviceError::PermissionDenied {
-            endpoint: self.endpoint(),
-            request: request.clone(),
-            said,
-        };
-        match (completion, data.first()) {
-            (Completion::DONE, Some(granted)) if *granted >= privilege.number() => Ok(()),
-            (Completion::DONE, Some(granted)) => {
-                Err(denied(format!("it granted level {granted} instead")))
-            }
-            (Completion::LEVEL_NOT_AVAILABLE, _) => Err(denied(
-                "0x80, the requested level is not available for this user".to_owned(),
-            )),
-            (Completion::LEVEL_TOO_HIGH, _) => Err(denied(
-                "0x81, the requested level exceeds the limit of the channel or of the user"
-                    .to_owned(),
-            )),
-            (completion, _) => Err(words::not_done(self.endpoint(), &request, completion)),
-        }
-    }
-
-    /// Chassis Control. Of a machine that is on already, devices say what they say of one that is off.
-    async fn control(&mut self, switch: Command) -> Result<OffOutcome, DeviceError> {
-        let request = match switch {
-            Command::Off => command::power_down(),
-            Command::On => command::power_up(),
-        };
-        let (completion, _) = self.command(request, COMMAND_PATIENCE).await?;
-        let said = completion.to_string();
-        match completion {
-            Completion::DONE => Ok(OffOutcome::Accepted),
-            Completion::NOT_IN_THIS_STATE => Ok(OffOutcome::AlreadyOff { said }),
-            completion if completion.leaves_open() => {
-                let problem = format!("the {} ended with {completion}", switch.word());
-                Ok(OffOutcome::Unknown(self.protocol(problem)))
-            }
-            Completion::NO_PRIVILEGE => Err(words::not_done(
-                self.endpoint(),
-                &format!("the {}", switch.word()),
-                completion,
-            )),
-            _ => Err(self.refused(said)),
         }
     }
 

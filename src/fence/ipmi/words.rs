@@ -111,10 +111,31 @@ fn refused(endpoint: String, suite: Suite, stage: Stage, status: Status) -> Devi
                 other_way(suite)
             ),
         },
-        _ => DeviceError::Protocol {
+        status => DeviceError::Declined {
             endpoint,
             problem: format!("it refuses the login ({said})"),
+            way_out: refused_way_out(status, suite),
         },
+    }
+}
+
+/// What to try about a status that leaves open which of the settings it is about.
+fn refused_way_out(status: Status, suite: Suite) -> String {
+    let other = suite_other_than(suite).number();
+    match status {
+        Status::INVALID_SESSION | Status::INACTIVE_SESSION => {
+            "the BMC forgets sessions while they are opened: if this lasts, restart the BMC or update its firmware".to_owned()
+        }
+        Status::INVALID_PAYLOAD => "update the BMC's firmware, or use `redfish`".to_owned(),
+        Status::INVALID_NAME_LENGTH => {
+            "use a shorter `username`: this BMC has no room for it".to_owned()
+        }
+        Status::UNAUTHORIZED_GUID => {
+            "the BMC knows itself by another GUID: restart the BMC or update its firmware".to_owned()
+        }
+        _ => format!(
+            "check that `username` may log in over LAN with the privilege of `ipmi.privilege`, or try `ipmi.cipherSuite: {other}`"
+        ),
     }
 }
 
@@ -200,6 +221,15 @@ pub fn busy(endpoint: String, request: &str, completion: Completion) -> DeviceEr
     }
 }
 
+/// The BMC's own answer, which no setting of ours explains.
+pub fn declined(endpoint: String, problem: String) -> DeviceError {
+    DeviceError::Declined {
+        endpoint,
+        problem,
+        way_out: "look at the BMC's event log, or update its firmware".to_owned(),
+    }
+}
+
 /// A command that was not carried out.
 pub fn not_done(endpoint: String, request: &str, completion: Completion) -> DeviceError {
     match completion {
@@ -209,9 +239,6 @@ pub fn not_done(endpoint: String, request: &str, completion: Completion) -> Devi
             said: completion.to_string(),
         },
         completion if completion.is_busy() => busy(endpoint, request, completion),
-        _ => DeviceError::Protocol {
-            endpoint,
-            problem: format!("{request} ended with {completion}"),
-        },
+        _ => declined(endpoint, format!("{request} ended with {completion}")),
     }
 }

@@ -133,8 +133,9 @@ impl Link {
             0 => {
                 let (asked, or_name) = self.asked_by_name();
                 let problem = format!(
-                    "no answer within {waited:?}{asked}. An agent is silent, too, when the community or `privPassword` is wrong, or when \
-                     its access list does not admit the operator{or_name}"
+                    "no answer within {waited:?}{asked}. An agent is silent, too, when {}, or when its access list does not admit the \
+                     operator{or_name}",
+                    self.conversation.silent_when()
                 );
                 unreachable(&self.device, problem)
             }
@@ -181,12 +182,18 @@ impl Link {
         match refusal {
             Refusal::User(said) => DeviceError::AuthFailed {
                 endpoint,
-                said: said.to_owned(),
+                said: match said {
+                    "wrongDigests" => "wrongDigests: another `authPassword`, or another protocol than `pdu.snmp.authentication`",
+                    "decryptionErrors" => "decryptionErrors: another `privPassword`, or another protocol than `pdu.snmp.privacy`",
+                    said => said,
+                }
+                .to_owned(),
             },
             Refusal::Level => DeviceError::Settings {
                 field: "pdu.snmp",
                 problem: format!(
-                    "the user has no such `authentication` or `privacy` on {endpoint}; set those that the PDU has for it"
+                    "the user has no such `authentication` or `privacy` on {endpoint}; set those that the PDU has for it (DES and MD5 are \
+                     not spoken: give the user AES-128 and SHA there)"
                 ),
             },
             Refusal::OtherEngine => DeviceError::Protocol {
@@ -195,7 +202,11 @@ impl Link {
                           session asks whoever answers then, and if this lasts, look for a second device with this address"
                     .to_owned(),
             },
-            Refusal::Other(problem) => DeviceError::Protocol { endpoint, problem },
+            Refusal::Other(problem) => DeviceError::Declined {
+                endpoint,
+                problem,
+                way_out: "check `pdu.snmp` against the user and the versions of SNMP that are enabled on the PDU".to_owned(),
+            },
         }
     }
 }

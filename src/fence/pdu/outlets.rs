@@ -77,6 +77,8 @@ pub struct Outlet {
     /// Its number in the table.
     pub number: u32,
     control: Oid,
+    /// Where it is switched on, which some PDUs have a column of its own for.
+    control_on: Oid,
     status: Oid,
     pending: Option<Oid>,
 }
@@ -123,6 +125,7 @@ impl Outlets {
             Ok(Outlet {
                 number: *number,
                 control: cell(table.control, number)?,
+                control_on: cell(table.control, number)?,
                 status: cell(table.status, number)?,
                 pending: Some(cell(table.pending, number)?),
             })
@@ -155,6 +158,10 @@ impl Outlets {
             Ok(Outlet {
                 number: *number,
                 control: cell("pdu.generic.controlOID", &table.control_oid, number)?,
+                control_on: match &table.control_on_oid {
+                    Some(column) => cell("pdu.generic.controlOnOID", column, number)?,
+                    None => cell("pdu.generic.controlOID", &table.control_oid, number)?,
+                },
                 status: cell("pdu.generic.statusOID", &table.status_oid, number)?,
                 pending: None,
             })
@@ -187,7 +194,9 @@ impl Outlets {
         };
         let objects = |outlet: &Outlet| {
             let objects = [&outlet.control, &outlet.status];
-            objects.map(|object| name(outlet.number, object))
+            let mut names = objects.map(|object| name(outlet.number, object)).to_vec();
+            names.push(name(outlet.number, &outlet.control_on));
+            names
         };
         let mut names: Vec<String> = self.list.iter().flat_map(objects).collect();
         names.dedup();
@@ -219,7 +228,7 @@ impl Outlets {
     /// What switches an outlet on; none: nobody has said how.
     pub fn on(&self, outlet: &Outlet) -> Option<Vec<Binding>> {
         Some(vec![Binding {
-            name: outlet.control.clone(),
+            name: outlet.control_on.clone(),
             value: Value::Integer(self.on_command?),
         }])
     }

@@ -25,6 +25,8 @@ pub struct Session {
     prepared: Option<Command>,
     /// Outlets that took the command.
     taken: Vec<u32>,
+    /// Outlets whose answer is missing or leaves open what became of them.
+    failed: Vec<(u32, DeviceError)>,
     /// The outlet that the command went to last.
     at: Option<u32>,
 }
@@ -88,6 +90,7 @@ impl Session {
             link: None,
             prepared: None,
             taken: Vec::new(),
+            failed: Vec::new(),
             at: None,
         }
     }
@@ -104,17 +107,14 @@ impl Session {
     }
 
     async fn switch(&mut self, command: Command) -> Result<OffOutcome, DeviceError> {
-        let time = self.driver.command_timeout;
         self.taken.clear();
+        self.failed.clear();
         self.at = None;
-        let outcome = timeout(time, self.command(command)).await;
-        match outcome.unwrap_or_else(|_| Err(self.late(time))) {
-            Err(error) if self.may_have_switched(&error) => {
-                Ok(OffOutcome::Unknown(self.partly(error, command)))
-            }
-            Err(error) => Err(error),
-            Ok(()) => Ok(OffOutcome::Accepted),
-        }
+        self.command(command).await?;
+        Ok(match self.partly(command) {
+            Some(error) => OffOutcome::Unknown(error),
+            None => OffOutcome::Accepted,
+        })
     }
 
     async fn link(&mut self) -> Result<&mut Link, DeviceError> {
@@ -173,9 +173,11 @@ impl Session {
                 request: "reading the outlets".to_owned(),
                 said: name,
             }),
-            _ => Err(DeviceError::Protocol {
+            _ => Err(DeviceError::Declined {
                 endpoint,
                 problem: format!("reading the outlets ends with {name}"),
+                way_out: "check `pdu.model` and `pdu.outlets`, or restart the PDU's network card"
+                    .to_owned(),
             }),
         }
     }
@@ -196,29 +198,71 @@ impl Session {
         })
     }
 
-    /// Switches every outlet, one after the other, so that a refusal is about one outlet. The same command is sent again
-    /// only while it is unanswered: whether it arrives once or twice, the outlet is off, or on. Nobody looks at the claim between two outlets
-    /// (F12): half a machine that is off is no better than a whole one.
+    /// Switches every outlet, one after the other, so that a refusal is about one outlet. One whose answer is missing, or leaves open what
+    /// became of it, keeps none of the others from its command: each has its share of the time, and what is left goes to those that were
+    /// silent. Whether the same command arrives once or twice, the outlet is off, or on. The claim is not read between two outlets (F12):
+    /// half a machine that is off is no better than a whole one.
     async fn command(&mut self, command: Command) -> Result<(), DeviceError> {
         if self.prepared.take() != Some(command) {
             return Err(self.refused("nothing was prepared in this session".to_owned()));
         }
-        let outlets = self.driver.outlets.clone();
-        for outlet in outlets.list() {
-            let bindings = match command {
-                Command::Off => outlets.off(outlet),
-                Command::On => outlets.on(outlet).ok_or_else(|| DeviceError::Settings {
-                    field: "pdu.generic.controlOnValue",
-                    problem: "it is not set, so no outlet is switched on".to_owned(),
-                })?,
-            };
-            self.at = Some(outlet.number);
-            let link = self.link().await?;
-            let answer = link.ask(Kind::Set, bindings).await?;
-            self.switched(outlet, &answer)?;
-            self.taken.push(outlet.number);
-        }
+        let clock = self.driver.clock;
+        let until = clock
+            .since_boot()
+            .saturating_add(self.driver.command_timeout);
+        let outlets = self.driver.outlets.list().to_vec();
+        let silent = self.command_each(command, outlets, until, false).await?;
+        self.command_each(command, silent, until, true).await?;
         Ok(())
+    }
+
+    /// Sends the command for each of these outlets, or sends it again, with a share of the time for each; the first time one share is
+    /// kept for later. Returns the silent ones. An error: none of all outlets was switched.
+    async fn command_each(
+        &mut self,
+        command: Command,
+        outlets: Vec<Outlet>,
+        until: Duration,
+        again: bool,
+    ) -> Result<Vec<Outlet>, DeviceError> {
+        let count = u32::try_from(outlets.len()).unwrap_or(u32::MAX);
+        let mut shares = count.saturating_add(u32::from(!again && count > 1));
+        let mut silent = Vec::new();
+        for outlet in outlets {
+            let left = until.saturating_sub(self.driver.clock.since_boot());
+            // What is not sent by then is not sent.
+            if again && left.is_zero() {
+                continue;
+            }
+            let share = left / shares.max(1);
+            shares = shares.saturating_sub(1);
+            self.at = Some(outlet.number);
+            let outcome = timeout(share, self.command_one(command, &outlet)).await;
+            let is_silent = outcome.is_err();
+            self.failed.retain(|(number, _)| *number != outlet.number);
+            match outcome.unwrap_or_else(|_| Err(self.late(share))) {
+                Ok(()) => self.taken.push(outlet.number),
+                Err(error) if self.may_have_switched(&error) || again => {
+                    self.failed.push((outlet.number, error));
+                    silent.extend(is_silent.then_some(outlet));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(silent)
+    }
+
+    async fn command_one(&mut self, command: Command, outlet: &Outlet) -> Result<(), DeviceError> {
+        let outlets = &self.driver.outlets;
+        let bindings = match command {
+            Command::Off => outlets.off(outlet),
+            Command::On => outlets.on(outlet).ok_or_else(|| DeviceError::Settings {
+                field: "pdu.generic.controlOnValue",
+                problem: "it is not set, so no outlet is switched on".to_owned(),
+            })?,
+        };
+        let answer = self.link().await?.ask(Kind::Set, bindings).await?;
+        self.switched(outlet, &answer)
     }
 
     /// What the answer to a command says.
@@ -235,9 +279,11 @@ impl Session {
                 said: name,
             }),
             // tooBig, genErr, commitFailed, undoFailed and what the standard does not know: it may have been switched.
-            1 | 5 | 14 | 15 | ..=-1 | 19.. => Err(DeviceError::Protocol {
+            1 | 5 | 14 | 15 | ..=-1 | 19.. => Err(DeviceError::Declined {
                 endpoint,
                 problem: format!("switching outlet {number} ends with {name}"),
+                way_out: "it may have been switched: read the outlet, and the PDU's event log"
+                    .to_owned(),
             }),
             _ => Err(self.refused(format!("switching outlet {number} ends with {name}"))),
         }
@@ -257,24 +303,26 @@ impl Session {
         };
         // Of a command that was sent twice, one may have been taken and the other refused.
         let was_taken = if is_definite { sends > 1 } else { sends > 0 };
-        was_taken || !self.taken.is_empty()
+        was_taken || !self.taken.is_empty() || !self.failed.is_empty()
     }
 
-    /// The error, with the outlets that took the command before.
-    fn partly(&self, error: DeviceError, command: Command) -> DeviceError {
-        match (self.at, self.taken.is_empty()) {
-            (Some(at), false) => DeviceError::PartlySwitched {
-                endpoint: self.driver.address.to_string(),
-                word: match command {
-                    Command::Off => "off",
-                    Command::On => "on",
-                },
-                taken: named(&self.taken),
-                failed: named(&[at]),
-                error: Box::new(error),
-            },
-            _ => error,
+    /// The error of the outlets that may not have taken the command, with those that did; none: all took it.
+    fn partly(&self, command: Command) -> Option<DeviceError> {
+        let (_, error) = self.failed.first()?;
+        if self.taken.is_empty() {
+            return Some(error.clone());
         }
+        let failed: Vec<u32> = self.failed.iter().map(|(number, _)| *number).collect();
+        Some(DeviceError::PartlySwitched {
+            endpoint: self.driver.address.to_string(),
+            word: match command {
+                Command::Off => "off",
+                Command::On => "on",
+            },
+            taken: named(&self.taken),
+            failed: named(&failed),
+            error: Box::new(error.clone()),
+        })
     }
 
     async fn look(&mut self) -> Result<Probe, DeviceError> {

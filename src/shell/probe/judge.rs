@@ -209,6 +209,7 @@ fn reachable(outcome: &Result<Probe, DeviceError>) -> Part {
         | DeviceError::NotFound { .. }
         | DeviceError::Busy { .. }
         | DeviceError::Protocol { .. }
+        | DeviceError::Declined { .. }
         | DeviceError::Refused { .. }
         | DeviceError::PartlySwitched { .. }
         | DeviceError::AmbiguousSystem { .. } => part(True, "Answered", "the device answers"),

@@ -181,7 +181,7 @@ async fn the_outlets_of_a_pdu_are_looked_at_and_switched() {
     let lines = [
         "FenceDevice  worker-3-bmc (pdu), node worker-3\n",
         "power        On (3: on, 7: on)\n",
-        "note         the machine's identity was not compared",
+        "note         the machine's identity was not compared, because an outlet names none: try the wiring once",
         "verdict      clean",
     ];
     assert_told(&output, 0, &lines);

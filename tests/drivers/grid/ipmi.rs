@@ -53,6 +53,8 @@ pub fn provoke(fault: Fault) -> Cell {
         Fault::PowerFaultBit => bit(0x08),
         Fault::ControlFaultBit => bit(0x10),
         Fault::InterlockBit => bit(0x04),
+        Fault::Sleeping => device(|made| made.off().with(|faults| faults.acpi_state = Some(0x03))),
+        Fault::ZeroTags => device(|made| made.with(|faults| faults.zero_tags = true)),
         Fault::Restored | Fault::TwoNodes => device(|made| made),
         Fault::Status503 | Fault::Status429 | Fault::Status500 => Cell::Never(HTTP),
         Fault::Redirect | Fault::LinkElsewhere | Fault::EndlessNextLink => Cell::Never(HTTP),

@@ -36,6 +36,7 @@ pub fn provoke(fault: Fault) -> Cell {
         | Fault::WrongSource
         | Fault::Replay
         | Fault::Slow
+        | Fault::ZeroTags
         | Fault::Reboot => Cell::Never("a human is on no network"),
         Fault::WrongUser
         | Fault::WrongPassword
@@ -47,9 +48,11 @@ pub fn provoke(fault: Fault) -> Cell {
         Fault::OffIgnored | Fault::OffLandsLate | Fault::NoForceOff | Fault::Restored => {
             Cell::Never("nothing is sent, and nobody looks again")
         }
-        Fault::Flapping | Fault::PowerFaultBit | Fault::ControlFaultBit | Fault::InterlockBit => {
-            Cell::Never("a word says one thing")
-        }
+        Fault::Flapping
+        | Fault::PowerFaultBit
+        | Fault::ControlFaultBit
+        | Fault::InterlockBit
+        | Fault::Sleeping => Cell::Never("a word says one thing"),
         Fault::Status503
         | Fault::Status429
         | Fault::Status500

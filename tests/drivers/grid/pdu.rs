@@ -62,7 +62,8 @@ pub fn provoke(fault: Fault) -> Cell {
             let state = if question.earlier % 3 == 2 { ON } else { OFF };
             now(question.states(&[state, state]))
         }),
-        Fault::PowerFaultBit | Fault::InterlockBit => Cell::Never(NO_BIT),
+        Fault::PowerFaultBit | Fault::InterlockBit | Fault::Sleeping => Cell::Never(NO_BIT),
+        Fault::ZeroTags => Cell::Never(NO_SESSIONS),
         // commandPendingUnknown: then, says the MIB, the PDU has to be power-cycled.
         Fault::ControlFaultBit => agent(ENDLESS, |question, _| {
             now(question.answer(&[int(OFF), int(OFF), int(2), int(3)], 0))

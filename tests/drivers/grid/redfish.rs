@@ -36,14 +36,15 @@ pub fn provoke(fault: Fault) -> Cell {
         | Fault::Reordering
         | Fault::CorruptPackets
         | Fault::WrongSource
-        | Fault::Replay => Cell::Never(TCP),
+        | Fault::Replay
+        | Fault::ZeroTags => Cell::Never(TCP),
         Fault::Slow => device(|made| {
             let slow = |faults: &mut BmcFaults| faults.latency = Duration::from_secs(1);
             made.within(Duration::from_secs(6)).with(slow)
         }),
         Fault::OneSession => Cell::Never("Basic authentication opens no session"),
         Fault::NodeBusy => Cell::Never("it says so by a 503"),
-        Fault::PowerFaultBit | Fault::ControlFaultBit | Fault::InterlockBit => {
+        Fault::PowerFaultBit | Fault::ControlFaultBit | Fault::InterlockBit | Fault::Sleeping => {
             Cell::Never(ONE_STATE)
         }
         Fault::Restored | Fault::TwoNodes => device(|made| made),

@@ -57,6 +57,8 @@ pub enum Fault {
     AlreadyOffSaysARunningMachine,
     NoForceOff,
     Reboot,
+    ZeroTags,
+    Sleeping,
     AllDark,
 }
 
@@ -73,7 +75,7 @@ const NOT_THE_DEVICE: Verdict = Fails(&["TlsIdentity", "NoSecureLogin"]);
 const WRONG_MACHINE: Verdict = NotThisMachine("WrongMachine");
 
 /// All of them: the fault, its words, the verdict.
-pub const ROWS: [(Fault, &str, Verdict); 53] = [
+pub const ROWS: [(Fault, &str, Verdict); 55] = [
     (Fault::ClosedPort, "closed port", FailsAtOnce("Unreachable")),
     (Fault::BlackHole, "black hole", NOBODY),
     (Fault::NoRoute, "no route", FailsAtOnce("Unreachable")),
@@ -158,5 +160,11 @@ pub const ROWS: [(Fault, &str, Verdict); 53] = [
     ),
     (Fault::NoForceOff, "no hard off", Refuses("Refused")),
     (Fault::Reboot, "BMC reboots in between", BeginsAnew),
+    (
+        Fault::ZeroTags,
+        "answers of the login without tag",
+        Succeeds,
+    ),
+    (Fault::Sleeping, "off, and sleeping", NeverStable),
     (Fault::AllDark, "host and BMC dark", NOBODY_AT_ALL),
 ];

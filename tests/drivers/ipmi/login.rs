@@ -54,6 +54,68 @@ async fn a_bmc_that_is_silent_to_an_unknown_user_is_said_to_be_that() {
     assert!(error.to_string().contains("`username`"), "{error}");
 }
 
+/// As Lenovo's and OpenBMC's do, says xcat2/xcat-core issue 7511.
+#[tokio::test]
+async fn a_bmc_that_tags_nothing_lets_us_in() {
+    for (suite, number) in [(Suite::Seventeen, 17), (Suite::Three, 3)] {
+        let bench = bench_with(Settings::with_suite(suite));
+        bench.bmc.faults(|faults| faults.zero_tags = true);
+        let driver = Ipmi::new(IpmiSettings {
+            cipher_suite: number,
+            ..bench.settings()
+        });
+        let probe = driver.unwrap().open().probe(Extent::Whole).await;
+        assert!(probe.is_ok(), "{probe:?}");
+        assert_eq!(bench.bmc.sessions().len(), 1);
+        bench.assert_closed(1).await;
+    }
+}
+
+/// Whatever is not understood of its answers, the BMC keeps sessions for others.
+#[tokio::test]
+async fn a_login_that_begins_again_does_not_use_up_the_sessions() {
+    let bench = bench();
+    let cut = Reply::new(Which::Rakp1, Nonsense::Truncated(30));
+    bench.bmc.faults(|faults| faults.replies.push(cut));
+    let settings = IpmiSettings {
+        call_timeout: Duration::from_secs(12),
+        ..bench.settings()
+    };
+    let error = Ipmi::new(settings).unwrap().open().observe().await;
+    assert_eq!(error.unwrap_err().reason(), "LoginUnanswered");
+    assert_eq!(bench.bmc.sessions().len(), 2);
+}
+
+/// Of each status that is about the login, something that a human can try; never the address, since the BMC has answered.
+#[tokio::test]
+async fn a_refusal_of_the_login_says_what_to_try() {
+    for (status, reason, words) in [
+        (0x02, "ProtocolError", "restart the BMC"),
+        (0x03, "ProtocolError", "firmware"),
+        (0x08, "ProtocolError", "restart the BMC"),
+        (0x09, "PermissionDenied", "role"),
+        (0x0c, "ProtocolError", "shorter `username`"),
+        (0x0e, "ProtocolError", "GUID"),
+        (0x11, "NoSecureLogin", "`ipmi.cipherSuite: 3`"),
+        (0x12, "ProtocolError", "`ipmi.cipherSuite: 3`"),
+        (0x12, "ProtocolError", "`ipmi.privilege`"),
+        (0x12, "ProtocolError", "`username`"),
+        (0x77, "ProtocolError", "`ipmi.privilege`"),
+    ] {
+        let bench = bench();
+        let refusal = Reply::new(Which::Rakp1, Nonsense::Status(status));
+        bench.bmc.faults(|faults| faults.replies.push(refusal));
+        let error = bench.read().await.unwrap_err();
+        assert_eq!(error.reason(), reason, "{status:#x}");
+        let said = error.to_string();
+        assert!(
+            said.contains(words) && said.contains(&format!("{status:#04x}")),
+            "{said}"
+        );
+        assert!(!said.contains("check that the address"), "{said}");
+    }
+}
+
 #[tokio::test]
 async fn a_locked_account_is_not_hammered() {
     let bench = bench();

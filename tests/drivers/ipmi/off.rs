@@ -32,7 +32,7 @@ async fn an_off_is_accepted_after_five_round_trips_in_both_suites() {
             "power down, nothing softer and no cycle"
         );
         assert_eq!(session.observe().await.unwrap().state, PowerState::Off);
-        assert_eq!(bench.round_trips(), 6);
+        assert_eq!(bench.round_trips(), 7);
         drop(session);
         bench.assert_closed(1).await;
     }
@@ -58,6 +58,24 @@ async fn already_off_is_a_claim_with_the_code_that_made_it() {
         .faults(|faults| faults.already_off_code = Some(0xd5));
     let said = "0xd5, command not supported in present state".to_owned();
     assert_eq!(bench.power_off().await, Ok(OffOutcome::AlreadyOff { said }));
+}
+
+/// "Not in this state" is said of much else, and the power tells which.
+#[tokio::test]
+async fn already_off_of_a_machine_that_reads_on_is_unknown() {
+    let bench = bench();
+    let reply = Reply::new(Which::PowerOff, Nonsense::Code(0xd5));
+    bench.bmc.faults(|faults| faults.replies.push(reply));
+    let outcome = bench.power_off().await;
+    let Ok(OffOutcome::Unknown(error)) = outcome else {
+        panic!("{outcome:?}");
+    };
+    let words = error.to_string();
+    assert!(
+        words.contains("0xd5") && words.contains("reads On"),
+        "{words}"
+    );
+    assert_eq!(commands(&bench), [0]);
 }
 
 #[tokio::test]

@@ -45,7 +45,7 @@ async fn a_bmc_of_ipmi_1_5_is_refused_by_name_before_any_login() {
 
 #[tokio::test]
 async fn a_list_without_the_suite_names_those_that_are_offered() {
-    let bench = bench();
+    let bench = bench_with(Settings::with_suite(Suite::Three));
     // More than one answer can hold.
     let listed: Vec<u8> = (0..=14).collect();
     bench
@@ -64,6 +64,19 @@ async fn a_list_without_the_suite_names_those_that_are_offered() {
         "{words}"
     );
     assert!(bench.bmc.sessions().is_empty());
+}
+
+/// The list is not authenticated: only the login shows what the BMC refuses.
+#[tokio::test]
+async fn a_list_without_the_suite_is_no_refusal() {
+    let bench = bench();
+    for listed in [vec![3], vec![0, 1, 2]] {
+        bench
+            .bmc
+            .faults(|faults| faults.lists_suites = Some(listed.clone()));
+        let probe = bench.driver().open().probe(Extent::Whole).await.unwrap();
+        assert_eq!(probe.cipher_suites, listed);
+    }
 }
 
 #[tokio::test]

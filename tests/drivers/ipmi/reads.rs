@@ -21,7 +21,10 @@ async fn a_status_takes_four_round_trips_and_a_further_one_takes_one() {
         let reading = session.observe().await.unwrap();
         assert_eq!(reading.state, PowerState::Off);
         assert_eq!(reading.raw, "chassis status 0x00, power off");
-        assert_eq!(bench.round_trips(), 5);
+        // And Get ACPI Power State beside an off, once where the BMC does not have it.
+        assert_eq!(bench.round_trips(), 6);
+        session.observe().await.unwrap();
+        assert_eq!(bench.round_trips(), 7);
         drop(session);
         bench.assert_closed(1).await;
     }
@@ -66,6 +69,59 @@ async fn off_with_a_fault_or_an_interlock_says_so() {
         bench.bmc.faults(|faults| faults.power_bits = bits);
         let reading = bench.read().await.unwrap();
         assert_eq!(reading.faults, expected);
+    }
+}
+
+/// R8: what sleeps goes on where it was.
+#[tokio::test]
+async fn off_of_a_machine_that_sleeps_is_not_off() {
+    for (state, expected) in [
+        (0x01, Some("sleeping (ACPI S1)")),
+        (0x03, Some("sleeping (ACPI S3)")),
+        (0x04, Some("hibernating (ACPI S4)")),
+        (0x09, Some("sleeping (ACPI S1 to S4)")),
+        // Soft off, S4 or S5, mechanically off, and one that does not know.
+        (0x05, None),
+        (0x06, None),
+        (0x07, None),
+        (0x2a, None),
+    ] {
+        let bench = bench();
+        bench.bmc.faults(|faults| faults.acpi_state = Some(state));
+        let mut session = bench.driver().open();
+        let on = session.observe().await.unwrap();
+        assert_eq!((on.state, on.faults.len()), (PowerState::On, 0));
+        assert_eq!(bench.round_trips(), 4, "an on is asked no further");
+        bench.plug.set_power(false);
+        for round_trips in [6, 8] {
+            let off = session.observe().await.unwrap();
+            assert_eq!(off.faults, Vec::from_iter(expected), "{state:#x}");
+            assert_eq!(off.is_off(), expected.is_none(), "{state:#x}");
+            assert_eq!(bench.round_trips(), round_trips);
+        }
+    }
+}
+
+/// It is optional, and whatever goes wrong with it leaves the off as it is, and is not asked again.
+#[tokio::test]
+async fn a_bmc_that_does_not_tell_its_acpi_state_reads_off() {
+    for what in [
+        Nonsense::Code(0xc1),
+        Nonsense::Code(0xd4),
+        Nonsense::Silence,
+    ] {
+        let bench = bench();
+        bench.plug.set_power(false);
+        bench.bmc.faults(|faults| {
+            faults.acpi_state = Some(0x03);
+            let reply = Reply::new(Which::ACPI_STATE, what.clone());
+            faults.replies.push(reply);
+        });
+        let mut session = bench.driver().open();
+        assert!(session.observe().await.unwrap().is_off(), "{what:?}");
+        let asked = bench.round_trips();
+        assert!(session.observe().await.unwrap().is_off(), "{what:?}");
+        assert_eq!(bench.round_trips(), asked + 1, "{what:?}");
     }
 }
 

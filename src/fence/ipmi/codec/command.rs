@@ -32,6 +32,27 @@ pub fn get_chassis_status() -> Request {
     request(CHASSIS, 0x01, Vec::new())
 }
 
+/// Get ACPI Power State (§20.7).
+#[must_use]
+pub fn get_acpi_power_state() -> Request {
+    request(APPLICATION, 0x07, Vec::new())
+}
+
+/// The sleeping state of a Get ACPI Power State (table 20-6), in which memory is kept, or written to be read again. None: the machine
+/// works, is softly (also 06h, S4 or S5) or mechanically off, or the BMC does not know.
+#[must_use]
+pub fn sleeping_state(data: &[u8]) -> Option<&'static str> {
+    match data.first()? & 0x7f {
+        0x01 => Some("sleeping (ACPI S1)"),
+        0x02 => Some("sleeping (ACPI S2)"),
+        0x03 => Some("sleeping (ACPI S3)"),
+        0x04 => Some("hibernating (ACPI S4)"),
+        0x08 => Some("sleeping (ACPI S1 to S3)"),
+        0x09 => Some("sleeping (ACPI S1 to S4)"),
+        _ => None,
+    }
+}
+
 /// Chassis Control, power down (§28.3): hard and at once. The soft shutdown (0x05) asks an operating system that may be dead,
 /// and cycle (0x02) and reset (0x03) end with a machine that runs; there is no encoder for them.
 #[must_use]

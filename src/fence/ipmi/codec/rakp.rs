@@ -91,10 +91,17 @@ pub struct Answer<T> {
 }
 
 impl<T> Answer<T> {
-    /// Is it the answer to the payload with this tag, for the session with this number of ours?
+    /// Is it for the session with this number of ours? The number is random and says whose answer it is.
     #[must_use]
-    pub fn is_to(&self, tag: u8, console_id: u32) -> bool {
-        self.tag == tag && self.console_id.is_none_or(|named| named == console_id)
+    pub fn is_for(&self, console_id: u32) -> bool {
+        self.console_id.is_none_or(|named| named == console_id)
+    }
+
+    /// Does it carry the tag of the payload that it answers, or none? The tag authenticates nothing, and some BMCs always send 0:
+    /// only what proves nothing by itself, a refusal or a wrong code, is judged by it.
+    #[must_use]
+    pub fn echoes(&self, tag: u8) -> bool {
+        self.tag == tag || self.tag == 0
     }
 }
 
@@ -113,14 +120,15 @@ impl Opened {
     pub fn decode(payload: &[u8]) -> Result<Answer<Self>, Malformed> {
         decode(payload, |reader| {
             let bmc_id = reader.u32()?;
-            let mut chosen = |expected: u8| match reader.array()? {
-                [kind, _, _, 8, algorithm, _, _, _] if kind == expected => Ok(algorithm & 0x3f),
-                _ => Err(Malformed("its algorithms are out of order")),
+            // Only what was offered is ever used, so the kind and the length before each number prove nothing.
+            let mut chosen = || {
+                let [_, _, _, _, algorithm, _, _, _] = reader.array()?;
+                Ok(algorithm & 0x3f)
             };
             let algorithms = Algorithms {
-                authentication: chosen(0)?,
-                integrity: chosen(1)?,
-                confidentiality: chosen(2)?,
+                authentication: chosen()?,
+                integrity: chosen()?,
+                confidentiality: chosen()?,
             };
             if bmc_id == 0 {
                 return Err(Malformed("its session has the number of no session"));
@@ -209,7 +217,7 @@ impl<'a> Rakp4<'a> {
     }
 }
 
-/// Tag, status, two bytes that do not matter, our number for the session; and with status 0 the content, up to the end.
+/// Tag, status, two bytes that do not matter, our number for the session; and with status 0 the content. What follows it is no part of it.
 fn decode<'a, T>(
     payload: &'a [u8],
     content: impl FnOnce(&mut Reader<'a>) -> Result<T, Malformed>,
@@ -227,7 +235,6 @@ fn decode<'a, T>(
     reader.array::<2>()?;
     let console_id = Some(reader.u32()?);
     let content = content(&mut reader)?;
-    reader.end()?;
     Ok(Answer {
         tag,
         console_id,
@@ -246,6 +253,8 @@ impl Status {
     pub const NO_RESOURCES: Self = Self(0x01);
     /// The BMC knows no such session.
     pub const INVALID_SESSION: Self = Self(0x02);
+    /// It does not know the payload.
+    pub const INVALID_PAYLOAD: Self = Self(0x03);
     /// The session has ended.
     pub const INACTIVE_SESSION: Self = Self(0x08);
     /// No session has this role.
@@ -254,8 +263,12 @@ impl Status {
     pub const UNAUTHORIZED_ROLE: Self = Self(0x0a);
     /// No session with this role is left.
     pub const NO_RESOURCES_FOR_ROLE: Self = Self(0x0b);
+    /// The user's name is too long.
+    pub const INVALID_NAME_LENGTH: Self = Self(0x0c);
     /// There is no such user.
     pub const UNAUTHORIZED_NAME: Self = Self(0x0d);
+    /// It is another system.
+    pub const UNAUTHORIZED_GUID: Self = Self(0x0e);
     /// An authentication code is wrong.
     pub const INVALID_INTEGRITY_CHECK: Self = Self(0x0f);
 

@@ -88,7 +88,7 @@ fn a_login_with_suite_3_is_the_one_of_ipmitool_and_openipmi() {
 
     let (_, payload) = setup(suite_3::OPEN_SESSION_ANSWER);
     let answer = Opened::decode(&payload).unwrap();
-    assert!(answer.is_to(0, 0xa0a2_a3a4) && !answer.is_to(0, 0xa0a2_a3a5));
+    assert!(answer.is_for(0xa0a2_a3a4) && !answer.is_for(0xa0a2_a3a5));
     let opened = Opened {
         bmc_id: 0x82,
         algorithms,
@@ -206,7 +206,7 @@ fn a_refusal_of_two_bytes_is_understood() {
     let (payload_type, payload) = setup(suite_3::REFUSAL);
     assert_eq!(payload_type, PayloadType::OpenSessionAnswer);
     let answer = Opened::decode(&payload).unwrap();
-    assert!(answer.is_to(1, 0xa0a2_a3a4));
+    assert!(answer.is_for(0xa0a2_a3a4) && answer.echoes(1) && !answer.echoes(2));
     assert_eq!(answer.content, Err(Status(0x04)));
     assert!(Status(0x04).refuses_algorithms());
 }
@@ -273,6 +273,23 @@ fn the_power_bits_mean_what_table_28_3_says() {
         assert!(ChassisStatus::decode(short).is_err());
     }
     assert!(ChassisStatus::decode(&[0, 0, 0, 0x0f]).is_ok());
+}
+
+/// Table 20-6: what keeps memory is no off; 06h is S4 or S5, 0ah and 21h are soft off, 2ah is unknown, 7fh is no change.
+#[test]
+fn the_acpi_states_that_keep_memory_are_sleeping() {
+    let request = get_acpi_power_state();
+    assert_eq!((request.function, request.command), (0x06, 0x07));
+    let sleeping: Vec<u8> = (0..=u8::MAX)
+        .filter(|state| sleeping_state(&[*state, 0x2a]).is_some())
+        .collect();
+    let states = [0x01, 0x02, 0x03, 0x04, 0x08, 0x09];
+    assert_eq!(
+        sleeping,
+        [states, states.map(|state| state | 0x80)].concat()
+    );
+    assert_eq!(sleeping_state(&[]), None);
+    assert_eq!(sleeping_state(&[0x03]), Some("sleeping (ACPI S3)"));
 }
 
 #[test]

@@ -13,8 +13,17 @@ impl Conversation {
     pub(super) async fn look(&mut self) -> Result<Probe, DeviceError> {
         let cipher_suites = self.look_at_suites().await?;
         let privilege = self.driver.privilege;
+        let suite = self.driver.suite;
+        let is_listed = cipher_suites.is_empty() || cipher_suites.contains(&suite.number());
         let raised = match self.log_in(privilege).await {
             Ok(_) => self.raise(privilege).await,
+            // The list is not authenticated, so only a refusal makes it one that lacks the suite.
+            Err(DeviceError::NoSecureLogin { endpoint, .. }) if !is_listed => {
+                Err(DeviceError::NoSecureLogin {
+                    endpoint,
+                    problem: words::suite_not_offered(suite, &cipher_suites),
+                })
+            }
             Err(error) => Err(error),
         };
         let off_denied = match raised {
@@ -80,23 +89,16 @@ impl Conversation {
             if completion != Completion::DONE {
                 return Ok(Vec::new());
             }
-            let piece =
-                command::cipher_suite_bytes(&data).map_err(|error| self.malformed(error))?;
+            let Ok(piece) = command::cipher_suite_bytes(&data) else {
+                return Ok(Vec::new());
+            };
             list.extend_from_slice(piece);
             if piece.len() < SUITE_BYTES_PER_ANSWER {
                 break;
             }
         }
-        let suites = command::cipher_suites(&list).map_err(|error| self.malformed(error))?;
-        let offered: Vec<u8> = suites.into_iter().map(|(number, _)| number).collect();
-        let suite = self.driver.suite;
-        if offered.is_empty() || offered.contains(&suite.number()) {
-            return Ok(offered);
-        }
-        Err(DeviceError::NoSecureLogin {
-            endpoint: self.endpoint(),
-            problem: words::suite_not_offered(suite, &offered),
-        })
+        let suites = command::cipher_suites(&list).unwrap_or_default();
+        Ok(suites.into_iter().map(|(number, _)| number).collect())
     }
 
     /// A command outside of the session.

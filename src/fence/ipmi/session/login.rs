@@ -7,8 +7,9 @@
 use super::super::codec::Malformed;
 use super::super::codec::command;
 use super::super::codec::packet::{self, PayloadType};
-use super::super::codec::rakp::{self, Opened, Privilege, Rakp2, Rakp4, Status};
+use super::super::codec::rakp::{self, Opened, Rakp2, Rakp4, Status};
 use super::super::crypto::Exchange;
+use super::tries::Login;
 use super::window::Window;
 use super::{
     Done, Failure, NO_RANDOMNESS, Open, PAUSE_MIN, Question, STRAY, Session, Stage, State,
@@ -16,66 +17,14 @@ use super::{
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-/// A full table of sessions is met so often before it is reported.
-const EXHAUSTED_MAX: u32 = 3;
-/// Pause after it, the first time; it doubles.
-const EXHAUSTED_PAUSE: Duration = Duration::from_millis(250);
-/// A session that the BMC has forgotten while it was opened is begun anew so often.
-const FORGOTTEN_MAX: u32 = 4;
-/// Any other refusal is met so often before it is believed.
-const REFUSALS_MAX: u32 = 2;
 /// Codes that are wrong before the password is.
 const MISMATCHES_MAX: u32 = 2;
 /// A payload behind Open Session is sent so often before the login begins anew: the BMC may have forgotten the session.
 const SENDS_MAX: u32 = 4;
+/// Sessions that the BMC opens for one login without an answer to what follows. It keeps each of them for a minute and has few.
+const UNUSED_MAX: u32 = 2;
 /// The same after a wrong code.
 const SENDS_AFTER_MISMATCH_MAX: u32 = 2;
-
-/// What is wanted, and what has stood in the way so far.
-#[derive(Debug, Clone, Copy)]
-pub struct Login {
-    privilege: Privilege,
-    exhausted: u32,
-    forgotten: u32,
-    refusals: u32,
-    /// The last refusal.
-    refused: Option<Failure>,
-    /// The BMC has opened a session at least once.
-    begun: bool,
-}
-
-impl Login {
-    /// Nothing has stood in the way yet.
-    pub fn new(privilege: Privilege) -> Self {
-        Self {
-            privilege,
-            exhausted: 0,
-            forgotten: 0,
-            refusals: 0,
-            refused: None,
-            begun: false,
-        }
-    }
-
-    /// Notes a refusal. Holds the pause before the next login, unless it has to be believed.
-    fn refuse(&mut self, failure: Failure) -> Option<Duration> {
-        self.refused = Some(failure);
-        let (count, count_max) = match failure {
-            Failure::Refused(_, Status::NO_RESOURCES | Status::NO_RESOURCES_FOR_ROLE) => {
-                (&mut self.exhausted, EXHAUSTED_MAX)
-            }
-            // A payload that was sent twice may have made the BMC begin anew, or it has restarted.
-            Failure::Refused(_, Status::INVALID_SESSION | Status::INACTIVE_SESSION) => {
-                (&mut self.forgotten, FORGOTTEN_MAX)
-            }
-            _ => (&mut self.refusals, REFUSALS_MAX),
-        };
-        *count = count.saturating_add(1);
-        let again = *count < count_max;
-        let doubled = 1_u32.checked_shl(self.exhausted).unwrap_or(u32::MAX) / 2;
-        again.then(|| EXHAUSTED_PAUSE.saturating_mul(doubled))
-    }
-}
 
 /// A login that is under way.
 pub struct Opening {
@@ -98,7 +47,7 @@ enum Step {
 impl Opening {
     /// Has the BMC opened a session?
     pub fn is_begun(&self) -> bool {
-        self.login.begun
+        self.login.opened > 0
     }
 
     /// The BMC's last refusal.
@@ -197,11 +146,12 @@ impl Session {
             return Err(STRAY);
         };
         let exchange = &mut opening.exchange;
-        if !number.is_some_and(|tag| answer.is_to(tag, exchange.console_id)) {
+        if !answer.is_for(exchange.console_id) {
             return Err(STRAY);
         }
         let opened = match answer.content {
             Ok(opened) => opened,
+            Err(_) if !number.is_some_and(|tag| answer.echoes(tag)) => return Err(STRAY),
             Err(status) => {
                 self.measure(now);
                 self.refused(Failure::Refused(Stage::OpenSession, status), now);
@@ -209,7 +159,7 @@ impl Session {
             }
         };
         exchange.bmc_id = opened.bmc_id;
-        opening.login.begun = true;
+        opening.login.opened = opening.login.opened.saturating_add(1);
         if opened.algorithms != exchange.suite.algorithms() {
             self.refused(Failure::OtherSuite(opened.algorithms), now);
             return Ok(());
@@ -235,14 +185,15 @@ impl Session {
         };
         let exchange = &mut opening.exchange;
         let answer = Rakp2::decode(payload, exchange.suite.exchange_code_bytes())?;
-        if !answer.is_to(opening.rakp1_tag, exchange.console_id) {
+        if !answer.is_for(exchange.console_id) {
             return Err(STRAY);
         }
+        let is_echo = answer.echoes(opening.rakp1_tag);
         // Where RAKP message 1 was sent twice, the BMC may have answered twice, and only its last random number counts.
         let is_late = opening.step == Step::Rakp3;
         let found = match answer.content {
             Ok(found) => found,
-            Err(_) if is_late => return Err(STRAY),
+            Err(_) if is_late || !is_echo => return Err(STRAY),
             Err(_) if opening.mismatches > 0 => {
                 self.fail(Failure::WrongPassword);
                 return Ok(());
@@ -259,7 +210,7 @@ impl Session {
         (exchange.bmc_random, exchange.guid) = (found.random, found.guid);
         if !exchange.verify_rakp2(found.code) {
             (exchange.bmc_random, exchange.guid) = before;
-            if !is_late {
+            if !is_late && is_echo {
                 self.mismatch(Failure::WrongPassword, now);
             }
             return Err(Malformed("the code of its RAKP message 2 is wrong"));
@@ -282,9 +233,10 @@ impl Session {
         };
         let exchange = &opening.exchange;
         let answer = Rakp4::decode(payload, exchange.suite.integrity_code_bytes())?;
-        if !number.is_some_and(|tag| answer.is_to(tag, exchange.console_id)) {
+        if !answer.is_for(exchange.console_id) {
             return Err(STRAY);
         }
+        let is_echo = number.is_some_and(|tag| answer.echoes(tag));
         match answer.content {
             Ok(found) if exchange.verify_rakp4(found.code) => {
                 let open = Open {
@@ -303,6 +255,7 @@ impl Session {
                 self.finish(Ok(Done::LoggedIn));
                 Ok(())
             }
+            _ if !is_echo => Err(STRAY),
             Ok(_) => {
                 self.mismatch(Failure::BmcKey, now);
                 Err(Malformed("the code of its RAKP message 4 is wrong"))
@@ -360,7 +313,7 @@ impl Session {
                 enough
             }
             Step::Rakp1 | Step::Rakp3 => {
-                let enough = pending.sends >= SENDS_MAX;
+                let enough = pending.sends >= SENDS_MAX && opening.login.opened < UNUSED_MAX;
                 if enough {
                     self.begin_anew(now);
                 }

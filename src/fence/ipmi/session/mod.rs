@@ -1,14 +1,14 @@
 //! One session with a BMC, as a machine without I/O: it takes datagrams and a time, and gives datagrams and a deadline.
 //!
-//! UDP loses, repeats, reorders and corrupts, so every question is sent again until it is answered, with growing pauses, and
-//! whatever does not answer the open question is dropped. What goes wrong *beyond* doubt ends the work at once; how long to wait
-//! for an answer at all is the caller's business, and [`Session::standing`] says what was waited for.
+//! UDP loses, repeats, reorders and corrupts: every question is sent again until it is answered, and what answers none is dropped.
+//! What goes wrong *beyond* doubt ends the work at once; how long to wait is the caller's business, and [`Session::standing`] says for what.
 //!
 //! The machine does one thing at a time: log in, one command, or close.
 
 mod login;
 mod outcome;
 mod pending;
+mod tries;
 mod window;
 
 pub use outcome::{Account, Done, Failure, Next, Random, Stage, Standing};
@@ -19,11 +19,12 @@ use super::codec::lan::{self, Request};
 use super::codec::packet::{self, Packet, Sealed};
 use super::codec::rakp::Privilege;
 use super::crypto::Keys;
-use login::{Login, Opening};
+use login::Opening;
 use pending::{Pending, Question};
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
+use tries::Login;
 use window::Window;
 
 /// Pause before a question is sent again, while nothing is known of the network.
@@ -226,7 +227,7 @@ impl Session {
                         question: Question::Plain(request),
                         number,
                         ..
-                    }) if request.is_answered_by(*number, &answer) => {}
+                    }) if request.is_answered_outside_by(*number, &answer) => {}
                     _ => return Err(STRAY),
                 }
                 self.answered(Completion(answer.completion), answer.data, now);
@@ -250,7 +251,7 @@ impl Session {
         if !open.window.accept(sealed.sequence) {
             return Err(Malformed("it is a replay"));
         }
-        let answer = lan::Answer::decode(&message)?;
+        let answer = lan::Answer::decode_signed(&message)?;
         let is_last = match &self.pending {
             Some(Pending {
                 question: Question::Command(request),

@@ -153,6 +153,26 @@ fn an_outlet_is_switched_on_by_what_the_settings_say() {
     assert_eq!(command.value, Value::Integer(1));
 }
 
+/// Some PDUs have a column for off and another one for on, each with a number of its own.
+#[test]
+fn an_outlet_is_switched_on_in_its_own_column_where_there_is_one() {
+    let mut whole = raritan();
+    let column = "1.3.6.1.4.1.13742.6.4.1.2.1.9.2.${outlet}";
+    let two = json!({"generic": {"controlOnOID": column, "controlOnValue": 0}});
+    json_patch::merge(&mut whole, &two);
+    let outlets = outlets(whole).expect("a table");
+    let outlet = &outlets.list()[0];
+    let [on] = &outlets.on(outlet).expect("a command")[..] else {
+        panic!("one binding");
+    };
+    assert_eq!(on.name.to_string(), column.replace("${outlet}", "3"));
+    assert_eq!(on.value, Value::Integer(0));
+    let object = "1.3.6.1.4.1.13742.6.4.1.2.1.2.1.3";
+    assert_eq!(outlets.off(outlet)[0].name.to_string(), object);
+    // What is switched counts (S5).
+    assert!(outlets.names().contains(&"outlet 3/unit 2".to_owned()));
+}
+
 #[test]
 fn settings_that_make_no_table_name_the_field() {
     for (settings, field) in [

@@ -114,6 +114,19 @@ impl Conversation {
         }
     }
 
+    /// What in the settings makes an agent silent rather than refuse.
+    pub fn silent_when(&self) -> &'static str {
+        match &*self.security {
+            Security::Community(_) => {
+                "the community is wrong, when SNMPv2c is not enabled (an agent may speak version 1 or 3 only; use `version: V3` then)"
+            }
+            Security::User(user) if user.is_private() => {
+                "SNMPv3 is not enabled, or when `privPassword` or the protocol is another (DES is not spoken, AES-128 is)"
+            }
+            Security::User(_) => "SNMPv3 is not enabled",
+        }
+    }
+
     /// Puts a question, in place of any other. Returns the datagram to send.
     pub fn ask(&mut self, kind: Kind, bindings: Vec<Binding>, now: Duration) -> Vec<u8> {
         let unit = Unit::request(kind, self.numbers.id(), bindings);

@@ -141,6 +141,7 @@ fn generic(name: &str, node: &str, [control, status]: [&str; 2]) -> FenceDevice 
         control_oid: control.to_owned(),
         control_off_value: 0,
         control_on_value: None,
+        control_on_oid: None,
         status_oid: status.to_owned(),
         status_off_value: 8,
         status_on_value: 7,

@@ -16,27 +16,24 @@ fn is_payload(signed: &[u8]) -> bool {
     }
 }
 
+/// The code covers them, so what they are proves nothing.
 #[test]
-fn fill_bytes_are_as_many_as_they_say_and_no_more_than_needed() {
+fn fill_bytes_prove_nothing_and_a_payload_that_is_cut_is_none() {
     let datagram = sealed();
     let signed = &datagram[4..datagram.len() - 12];
     let [.., 0xff, 0xff, 2, 7] = *signed else {
         panic!("{signed:02x?}");
     };
-    let ends = |end: &[u8]| is_payload(&[&signed[..20], end].concat());
-    assert!(ends(&[0xff, 0xff, 2, 7]));
-    // One that lies about their number, one that is none, one too few, and a whole block of them too many.
-    assert!(!ends(&[0xff, 0xff, 1, 7]));
-    assert!(!ends(&[0xff, 0xfe, 2, 7]));
-    assert!(!ends(&[0xff, 1, 7]));
-    assert!(!ends(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 6, 7]));
-    let whole = encode_sealed(7, 9, &[1; 10], |_| vec![0; 12]).expect("short enough");
-    let Ok(Packet::Sealed(packet)) = decode(&whole) else {
-        panic!("not sealed");
-    };
-    let payload = |end: &[u8]| packet.payload(&[&whole[4..26], end].concat()).is_ok();
-    assert!(payload(&[0, 7]));
-    assert!(!payload(&[0xff, 0xff, 0xff, 0xff, 4, 7]));
+    for end in [
+        &[0xff, 0xff, 2, 7][..],
+        &[0, 0, 2, 7],
+        &[0xff, 1, 7],
+        &[6, 7],
+        &[],
+    ] {
+        assert!(is_payload(&[&signed[..20], end].concat()), "{end:02x?}");
+    }
+    assert!(!is_payload(&signed[..19]));
 }
 
 #[test]
@@ -66,7 +63,10 @@ fn what_is_said_outside_of_a_session_names_none() {
     let (message, open_session) = (0, 0x11);
     assert_eq!(decoded(message, 0, 0), Ok(("plain", vec![0x55])));
     assert_eq!(decoded(open_session, 0, 0), Ok(("setup", vec![0x55])));
-    for (session, sequence) in [(1, 0), (0, 1), (1, 1)] {
+    // Outside of a session a number of the datagram proves nothing.
+    assert_eq!(decoded(message, 0, 1), Ok(("plain", vec![0x55])));
+    assert_eq!(decoded(open_session, 0, 1), Ok(("setup", vec![0x55])));
+    for (session, sequence) in [(1, 0), (1, 1)] {
         assert_eq!(
             decoded(message, session, sequence),
             Err("its message is not both encrypted and authenticated")
@@ -94,7 +94,22 @@ fn both_parts_of_a_message_have_their_checksum_and_only_an_answer_is_one() {
         wrong[at] ^= 0x10;
         let words = "a checksum of its message is wrong";
         assert_eq!(Answer::decode(&wrong), Err(Malformed(words)), "byte {at}");
+        // Where a code was found right, checksums prove nothing more.
+        assert!(Answer::decode_signed(&wrong).is_ok(), "byte {at}");
     }
+    let outside = Request {
+        function: 6,
+        command: 1,
+        data: Vec::new(),
+    };
+    let numbered = |sequence| Answer { sequence, ..answer };
+    assert!(outside.is_answered_outside_by(5, &numbered(0)));
+    assert!(outside.is_answered_outside_by(5, &numbered(5)));
+    assert!(!outside.is_answered_outside_by(5, &numbered(4)));
+    assert!(
+        !outside.is_answered_by(5, &numbered(0)),
+        "in a session it tells which question"
+    );
     let asked = Answer {
         function: 6,
         ..answer
@@ -116,19 +131,19 @@ fn a_bmc_speaks_ipmi_2_0_only_if_both_of_its_bits_say_so() {
     assert_eq!(capable(0, 0), Ok(false));
 }
 
+/// Only what was offered is ever used, so kind and length beside a number prove nothing.
 #[test]
-fn the_algorithms_of_a_session_stand_in_their_order() {
-    let opened = |kinds: [u8; 3]| {
-        let mut payload = vec![1, 0, 4, 0, 1, 0, 0, 0, 2, 0, 0, 0];
-        for kind in kinds {
-            payload.extend([kind, 0, 0, 8, 1, 0, 0, 0]);
-        }
-        Opened::decode(&payload).is_ok()
-    };
-    assert!(opened([0, 1, 2]));
-    for swapped in [[1, 0, 2], [0, 2, 1], [0, 0, 2], [0, 1, 1]] {
-        assert!(!opened(swapped), "{swapped:?}");
+fn the_algorithms_of_a_session_are_told_by_their_place() {
+    let mut payload = vec![1, 0, 4, 0, 1, 0, 0, 0, 2, 0, 0, 0];
+    for (kind, length, algorithm) in [(0, 0, 3), (0, 8, 4), (9, 7, 1)] {
+        payload.extend([kind, 0, 0, length, algorithm, 0, 0, 0]);
     }
+    let opened = Opened::decode(&payload).unwrap().content.unwrap();
+    assert_eq!(opened.algorithms, Suite::Sha256.algorithms());
+    // And what follows is no part of it.
+    payload.push(0);
+    assert!(Opened::decode(&payload).is_ok());
+    assert!(Opened::decode(&payload[..payload.len() - 2]).is_err());
 }
 
 #[test]

@@ -86,6 +86,15 @@ impl Bmc {
         match packet::decode(datagram).ok()? {
             Packet::Setup(payload_type, payload) => {
                 let number = payload_type.number();
+                // What was cut on its way.
+                let least = match payload_type {
+                    PayloadType::OpenSession => 32,
+                    PayloadType::Rakp1 => 28,
+                    _ => 8,
+                };
+                if payload.len() < least {
+                    return None;
+                }
                 self.received.push(number);
                 if self.silent_to == Some(number) {
                     return None;

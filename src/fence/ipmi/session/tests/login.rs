@@ -77,6 +77,44 @@ fn one_corrupt_datagram_in_a_login_is_no_failure() {
     }
 }
 
+/// Some BMCs send the tag 0 whatever they were asked: the session's number and the code say whose answer it is.
+#[test]
+fn a_tag_of_zero_is_no_reason_to_drop_an_answer() {
+    for answers in [&[0x11_u8][..], &[0x13], &[0x15], &[0x11, 0x13, 0x15]] {
+        let mut bench = Bench::new();
+        bench.answers = Box::new(move |datagram| {
+            let mut datagram = datagram.to_vec();
+            if answers.contains(&datagram[5]) {
+                datagram[16] = 0;
+            }
+            vec![datagram]
+        });
+        assert_eq!(bench.log_in(), LOGGED_IN, "{answers:x?}");
+        assert_eq!((bench.sent, bench.bmc.open), (3, 1), "{answers:x?}");
+        assert_eq!(bench.status(), on());
+    }
+}
+
+/// A code that is right proves itself, whatever the tag; a wrong code or a refusal under a foreign tag proves nothing.
+#[test]
+fn what_proves_nothing_by_itself_needs_its_tag() {
+    let foreign = |datagram: &[u8]| {
+        let mut foreign = datagram.to_vec();
+        foreign[16] ^= 0x40;
+        foreign
+    };
+    for payload in [OPEN_SESSION, RAKP1, RAKP3] {
+        let mut bench = Bench::new();
+        bench.bmc.refusals.insert(payload, vec![0x0d]);
+        bench.answers = Box::new(move |datagram| vec![foreign(datagram)]);
+        assert!(bench.log_in().is_err(), "{payload:#x}: it is waited for");
+    }
+    let mut bench = Bench::new();
+    bench.bmc.password = b"another".to_vec();
+    bench.answers = Box::new(move |datagram| vec![foreign(datagram)]);
+    assert_eq!(bench.log_in(), Err(Standing::LoginUnanswered));
+}
+
 #[test]
 fn each_status_ends_the_login_as_what_it_is() {
     for (payload, stage) in [
@@ -175,7 +213,8 @@ fn silence_stands_for_what_was_heard_before_it() {
     assert_eq!(bench.log_in(), Err(Standing::LoginUnanswered));
     let opened = bench.bmc.received.iter();
     let opened = opened.filter(|one| **one == OPEN_SESSION).count();
-    assert!(opened > 1, "it may have forgotten the session");
+    // It may have forgotten the session; and it keeps each that is never used.
+    assert_eq!(opened, 2);
 
     let session = session();
     assert_eq!(session.standing(), Standing::Unsent);
