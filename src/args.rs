@@ -155,6 +155,9 @@ struct Args {
     /// Fence devices may not have addresses in this range, such as the cluster's pod and service networks; repeatable
     #[arg(long, value_name = "CIDR")]
     deny_device_cidr: Vec<String>,
+    /// Use only Secrets with the annotation nodefencing.io/allowed-hosts, which lists the hosts that they may be sent to
+    #[arg(long)]
+    require_allowed_hosts: bool,
 
     /// Another replica takes over once the leader's Lease was not renewed for this long
     #[arg(
@@ -243,7 +246,8 @@ impl Args {
             log_filter: self.log_filter,
             node_name,
             pod_name,
-            addresses: AddressRules::new(allowed, denied),
+            addresses: AddressRules::new(allowed, denied)
+                .requiring_hosts(self.require_allowed_hosts),
             kubeconfig: self.kubeconfig,
         })
     }

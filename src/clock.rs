@@ -2,7 +2,7 @@
 //!
 //! Two clocks, for two purposes that must never be mixed. Decisions use the time since this host booted, on a clock that
 //! goes on counting while the host is suspended: it never jumps, and an operator that slept for an hour sees that its proof
-//! is an hour old. Records use the wall clock, which may jump and therefore decides nothing.
+//! is an hour old (a hypervisor that pauses the whole machine stops this clock too). Records use the wall clock, which may jump and therefore decides nothing.
 //!
 //! Code that measures takes a [`Clock`] as an argument, so that a simulation can hand in its own.
 

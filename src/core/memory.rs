@@ -9,7 +9,7 @@ use super::observed::{LeaseView, NodeView, PodView};
 use super::power_on::TurningOn;
 use super::proof::DeviceReadings;
 use super::quiesce::{Quiesce, coming_back};
-use super::reading::Reading;
+use super::reading::{PowerState, Reading};
 use super::said::Said;
 use super::stage::Stage;
 use super::witness::Witness;
@@ -43,6 +43,12 @@ impl Sight {
     /// Is it of this device, as it is now? What was read from another version of its FenceDevice says nothing of it.
     pub fn is_of(&self, device: &Device) -> bool {
         (&self.device.name, &self.device.version) == (&device.name, &device.version)
+    }
+
+    /// Does the machine read Off?
+    pub fn is_off(&self) -> bool {
+        let reading = self.reading.as_ref();
+        reading.is_ok_and(|reading| reading.state == PowerState::Off)
     }
 }
 

@@ -13,6 +13,7 @@ mod rules;
 pub use lookup::Lookup;
 pub use rules::AddressRules;
 
+use super::credentials::ALLOWED_HOSTS_ANNOTATION;
 use super::error::printable;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -52,6 +53,16 @@ pub enum AddressError {
         /// The IP address that `inet_aton` would make of it.
         address: Ipv4Addr,
     },
+    /// The Secret does not say where it may be sent, and has to.
+    #[error(
+        "Secret `{secret}` has no annotation {ALLOWED_HOSTS_ANNOTATION}, and {because}; list the hosts of its devices there"
+    )]
+    Unbounded {
+        /// Name of the Secret.
+        secret: String,
+        /// What asks for it.
+        because: &'static str,
+    },
 }
 
 /// The host, and the address that it stands for if it is not one itself.
@@ -73,7 +84,9 @@ impl AddressError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Invalid { .. } => "AddressInvalid",
-            Self::NotAllowed { .. } | Self::Disguised { .. } => "AddressNotAllowed",
+            Self::NotAllowed { .. } | Self::Disguised { .. } | Self::Unbounded { .. } => {
+                "AddressNotAllowed"
+            }
         }
     }
 }
@@ -87,6 +100,14 @@ pub struct Address {
     pub host: String,
     /// Port of TCP, or of UDP where the driver uses that.
     pub port: u16,
+}
+
+/// Does the host of this template end with the name of the Node? Whoever registers a Node chooses where it leads then.
+#[must_use]
+pub fn is_led_by_node_name(template: &str) -> bool {
+    let authority = template.split_once("://").map_or(template, |it| it.1);
+    let host = authority.split([':', '/']).next();
+    host.is_some_and(|host| host.trim_end_matches('.').ends_with(NODE_NAME))
 }
 
 /// Longest DNS name in characters (RFC 1035).

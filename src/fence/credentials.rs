@@ -56,14 +56,12 @@ pub enum CredentialsError {
         keys: String,
     },
     /// A key is not there.
-    #[error("Secret `{secret}` has no key `{key}` (it has: {present}); add it")]
+    #[error("Secret `{secret}` has no key `{key}`; add it")]
     Missing {
         /// Name of the Secret.
         secret: String,
         /// The key that is needed.
         key: &'static str,
-        /// The keys that are there.
-        present: String,
     },
     /// A value cannot be used.
     #[error("Secret `{secret}`, key `{key}`: {problem}; write the value again")]
@@ -235,6 +233,12 @@ impl Credentials {
         }
     }
 
+    /// Does the Secret say where its values may be sent?
+    #[must_use]
+    pub fn names_hosts(&self) -> bool {
+        self.allowed_hosts.is_some()
+    }
+
     /// Value of the `Authorization` header (RFC 7617), marked sensitive.
     ///
     /// # Errors
@@ -300,16 +304,10 @@ fn read_value(
         })
     };
     let Some(bytes) = data.get(key) else {
-        let present: Vec<_> = data.keys().map(|key| printable(key, 64)).take(20).collect();
-        let present = if present.is_empty() {
-            "none".to_owned()
-        } else {
-            present.join(", ")
-        };
+        // The names of the others stay where they are: whoever reads a status may not read the Secret.
         return Err(CredentialsError::Missing {
             secret: secret.to_owned(),
             key,
-            present,
         });
     };
     if bytes.len() > VALUE_BYTES_MAX {

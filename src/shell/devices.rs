@@ -51,12 +51,12 @@ pub type Duplicates = BTreeMap<(String, String), String>;
 impl Devices {
     /// `client` reads Secrets and ConfigMaps in `namespace`, the operator's own.
     pub fn new(client: Client, namespace: String, rules: AddressRules, clock: Clock) -> Self {
-        Self::through(Outside::network(), client, namespace, rules, clock)
+        Self::through(Outside::network(&rules), client, namespace, rules, clock)
     }
 
     /// The same for `probe FILE`: `client` answers from files, and an object that is missing belongs there.
     pub fn of_files(client: Client, namespace: String, rules: AddressRules, clock: Clock) -> Self {
-        let outside = Outside::network();
+        let outside = Outside::network(&rules);
         Self::made(Kept::InFiles, outside, client, namespace, rules, clock)
     }
 

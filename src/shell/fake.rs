@@ -161,16 +161,17 @@ impl Cluster {
         let (changes, _) = mpsc::unbounded_channel();
         let mut watches = JoinSet::new();
         let local = vec!["127.0.0.0/8".parse().expect("a range")];
+        let rules = AddressRules::new(local, Vec::new());
         let revision = Revision::default();
         let context = Context {
             caches: Caches::start(&writes, &revision, &changes, &mut watches),
             devices: Arc::new(Devices::new(
                 reads.clone(),
                 "ns".to_owned(),
-                AddressRules::new(local, Vec::new()),
+                rules.clone(),
                 Clock::SYSTEM,
             )),
-            outside: Outside::network(),
+            outside: Outside::network(&rules),
             events: Events::new(reads.clone(), None, Arc::clone(&metrics)).0,
             metrics,
             board: Board::default(),

@@ -12,6 +12,7 @@ mod unwanted;
 use super::context::Context;
 use super::early::EarlyDrivers;
 use super::{observe, resolve};
+use crate::api::settings::FenceMode;
 use crate::clock::{self, Clock};
 use crate::core::attempt::OffResult;
 use crate::core::incident::{Device, DeviceOrder, DeviceReply, Level, Settings};
@@ -106,6 +107,15 @@ pub async fn run(context: &Context, job: &Job) -> DeviceReply {
                 sights.extend(readings::sights(context, job, readings::OTHERS_GRACE).await);
                 sights
             };
+            // A machine that is still on is asked again and again where it is not turned off, and its pods are of no use then.
+            if job.settings.mode == FenceMode::ConfirmOnly {
+                let sights = sights.await;
+                let pods = match sights.iter().any(Sight::is_off) {
+                    true => pods_now(context, job).await,
+                    false => None,
+                };
+                return DeviceReply::Looked { sights, pods };
+            }
             let (sights, pods) = tokio::join!(sights, pods_now(context, job));
             DeviceReply::Looked { sights, pods }
         }

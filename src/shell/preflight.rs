@@ -20,6 +20,8 @@ use std::fmt;
 /// (`deploy/admission.yaml`), which 1.30 is the first to serve as `v1`. Below it, whoever may edit a NodeFence could say in anybody's
 /// name that a machine is down.
 const KUBERNETES_MIN: (u32, u32) = (1, 30);
+/// Oldest minor version that has been run.
+const KUBERNETES_TRIED: u32 = 34;
 /// What [`missing_rights`] asks the API server.
 pub const RIGHTS_ASKED: &str = "about the operator's rights";
 /// Questions about our rights that are asked at the same time.
@@ -123,6 +125,16 @@ fn new_enough(version: &Info) -> Result<(), Error> {
             found: version.git_version.clone(),
         }),
     }
+}
+
+/// Has this version (`v1.31.2`) not been run with this operator?
+#[must_use]
+pub fn is_untried(version: &str) -> bool {
+    let minor = version
+        .strip_prefix("v1.")
+        .and_then(|it| it.split('.').next());
+    let minor = minor.and_then(|it| it.parse::<u32>().ok());
+    minor.is_some_and(|minor| minor < KUBERNETES_TRIED)
 }
 
 fn installed(served: &[String]) -> Result<(), Error> {

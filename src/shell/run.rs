@@ -15,6 +15,7 @@ use super::term::Replica;
 use crate::args::Settings;
 use crate::clock::Clock;
 use crate::words;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -79,12 +80,26 @@ pub struct Equipment {
     pub health: Health,
 }
 
+/// As many open files as this process may have: a rack that is down holds a connection for each of its devices, and the runtime's soft limit
+/// is 1024 as a rule. Without files /livez fails too, and the kubelet ends the leader.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, limit = ?limit.current, "the limit of open files stays low; set it where the container runtime is configured");
+    }
+}
+
 /// Runs the operator until a signal or until it cannot go on.
 ///
 /// # Errors
 /// [`Error`]; none when a signal ended it.
 pub async fn run(settings: Settings) -> Result<(), Error> {
     let stop = Stop::on_signals().map_err(Error::Signals)?;
+    raise_open_files();
     let metrics = Arc::new(Metrics::new()?);
     let health = Health::default();
     let mut tasks = JoinSet::new();
@@ -105,7 +120,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     tasks.spawn(server.serve(site, stop.clone()));
     let equipment = Equipment {
         clients,
-        outside: Outside::network(),
+        outside: Outside::network(&settings.addresses),
         metrics,
         health,
     };
@@ -211,6 +226,12 @@ async fn reach(clients: &Clients, health: &Health) -> Result<String, Error> {
         let words = match timeout(CHECK_TIME_MAX, preflight::cluster(clients)).await {
             Ok(Ok(version)) => {
                 health.open(Gate::Cluster);
+                if preflight::is_untried(&version) {
+                    tracing::warn!(
+                        version,
+                        "this version of Kubernetes has not been tested with the operator; upgrade it, or try a fence on a node without workload"
+                    );
+                }
                 return Ok(version);
             }
             Ok(Err(error)) if !error.is_transient() => return Err(error.into()),
@@ -269,5 +290,23 @@ async fn watch_rights(clients: Clients, namespace: String, health: Health, stop:
         if stop.or(sleep(RETRY_PAUSE)).await.is_none() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_soft_limit_of_open_files_is_raised_to_the_hard_one() {
+        let limit = getrlimit(Resource::Nofile);
+        let lowered = Rlimit {
+            current: Some(limit.maximum.map_or(1 << 20, |most| most - 1)),
+            ..limit
+        };
+        setrlimit(Resource::Nofile, lowered.clone()).expect("a lower limit");
+        assert_ne!(getrlimit(Resource::Nofile).current, limit.maximum);
+        raise_open_files();
+        assert_eq!(getrlimit(Resource::Nofile).current, limit.maximum);
     }
 }

@@ -48,7 +48,7 @@ impl Rack {
     fn secret(&self, password: &str) -> Value {
         let Credentials { username, .. } = self.bmc.credentials();
         json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "bmc"},
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "bmc", "annotations": {"nodefencing.io/allowed-hosts": "127.0.0.0/8"}},
             "stringData": {"username": username, "password": password},
         })
     }

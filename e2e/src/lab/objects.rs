@@ -72,7 +72,8 @@ impl Lab {
     pub(super) async fn credentials(&self) -> Result<()> {
         let client = self.control_plane.admin();
         let bmc = Credentials::default();
-        let secret = json!({"metadata": {"name": SECRET}, "stringData": {"username": bmc.username, "password": bmc.password}});
+        let hosts = json!({"nodefencing.io/allowed-hosts": "127.0.0.0/8"});
+        let secret = json!({"metadata": {"name": SECRET, "annotations": hosts}, "stringData": {"username": bmc.username, "password": bmc.password}});
         let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
         secrets
             .create(&PostParams::default(), &serde_json::from_value(secret)?)

@@ -46,7 +46,7 @@ impl Lab {
         let params = PatchParams::apply("lab").force();
         let secrets: Api<Secret> = Api::namespaced(self.control_plane.admin(), NAMESPACE);
         let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET},
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET, "annotations": {"nodefencing.io/allowed-hosts": "127.0.0.0/8"}},
             "stringData": {"username": USER, "authPassword": AUTHENTICATION_PASSWORD, "privPassword": PRIVACY_PASSWORD},
         });
         secrets

@@ -26,8 +26,9 @@ use std::time::Duration;
 const SIGHT_LIFE: Duration = Duration::from_secs(5);
 /// The claim is decided on this much earlier than it is sent: the Node, and the Secrets for the readings, have been read by then.
 const CLAIM_AHEAD: Duration = Duration::from_millis(50);
-/// Pause between two looks at a machine that is not off (ConfirmOnly).
+/// Pause between two looks at a machine that is not off (ConfirmOnly): in the first minute, and at most.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
+const LOOK_PERIOD_MAX: Duration = Duration::from_secs(60);
 
 /// The next step while nothing of the incident is on the Node: is there a reason to end it, what holds it, and is the machine off, or may be turned off?
 pub(super) fn step(
@@ -210,7 +211,7 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
         Err(Unusable::StillOn(Failure { reason, words })) => {
             m.learned.sights.clear();
             not_failed(m);
-            let again = next_try(s, t.now + LOOK_PERIOD, t.now);
+            let again = next_try(s, t.now + look_period(m, t.now), t.now);
             m.retry_at = Some(again);
             m.last_failure = Some(words.clone());
             m.alarm = Some(reason);
@@ -267,6 +268,12 @@ fn seen_through(
         Some(hold) => held_by_budget(m, hold),
         None => claim(s, m, node, level, t),
     }
+}
+
+/// A twelfth of the time for which the machine has been looked at: an outage of hundreds of nodes does not amplify itself (L5).
+fn look_period(m: &Memory, now: Duration) -> Duration {
+    let since = m.stage.map_or(now, |(_, since)| since);
+    (now.saturating_sub(since) / 12).clamp(LOOK_PERIOD, LOOK_PERIOD_MAX)
 }
 
 /// A try before the policy's wait is over is an early one: the next is made when it is over at the latest.

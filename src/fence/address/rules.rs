@@ -18,6 +18,7 @@ pub struct AddressRules {
     denied: Vec<(Cidr, String)>,
     api_servers: Arc<Mutex<BTreeSet<IpAddr>>>,
     lookup: Lookup,
+    requires_hosts: bool,
 }
 
 impl AddressRules {
@@ -30,6 +31,21 @@ impl AddressRules {
             denied,
             ..Self::default()
         }
+    }
+
+    /// The same, for Secrets that say where they may be sent alone, where `requires` (`--require-allowed-hosts`).
+    #[must_use]
+    pub fn requiring_hosts(self, requires: bool) -> Self {
+        Self {
+            requires_hosts: requires,
+            ..self
+        }
+    }
+
+    /// Does each Secret have to say where it may be sent?
+    #[must_use]
+    pub fn requires_hosts(&self) -> bool {
+        self.requires_hosts
     }
 
     /// From now on this address, which is the API server's, is denied too, unless it is allowed.
@@ -56,6 +72,14 @@ impl AddressRules {
     #[must_use]
     pub fn lookup(&self) -> &Lookup {
         &self.lookup
+    }
+
+    /// May a kubelet be looked for at this address, which its Node chose? The cluster's own networks are where kubelets are.
+    #[must_use]
+    pub fn allow_kubelet(&self, address: IpAddr) -> bool {
+        let meant = embedded_ipv4(address);
+        let is_allowed = self.allowed.iter().any(|cidr| cidr.contains(meant));
+        is_allowed || builtin_denial(meant).is_none()
     }
 
     /// May credentials go to this address?

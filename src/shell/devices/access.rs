@@ -6,10 +6,10 @@ use super::renewal::Renewing;
 use super::sources::{Kept, Opened};
 use super::{Devices, group_name};
 use crate::api::device::{FenceDevice, FenceDeviceSpec};
-use crate::api::drivers::{CaReference, IpmiDriver, RedfishDriver};
+use crate::api::drivers::{CaReference, IpmiDriver, RedfishDriver, TlsVerification};
 use crate::api::pdu::PduDriver;
 use crate::clock::Clock;
-use crate::fence::address::{Address, AddressRules};
+use crate::fence::address::{Address, AddressError, AddressRules, is_led_by_node_name};
 use crate::fence::credentials::{Digest, LOGIN};
 use crate::fence::ipmi::{self, Ipmi, IpmiSettings};
 use crate::fence::manual::Manual;
@@ -213,6 +213,10 @@ impl Maker {
             self.verification(&redfish.tls, freshness)
         );
         let opened = opened?;
+        let tls = &redfish.tls;
+        if tls.ca_ref.is_none() && tls.verification != TlsVerification::Pinned {
+            judge_fleet(device, &redfish.address, &opened)?;
+        }
         let driver = (self.outside.redfish)(RedfishSettings {
             address: address.clone(),
             system_id: redfish.system_id.clone(),
@@ -236,6 +240,7 @@ impl Maker {
         let address = Address::expand_host(&ipmi.address, ipmi.port, node)?;
         self.judge(&address)?;
         let opened = self.opened(device, &LOGIN, freshness).await?;
+        judge_fleet(device, &ipmi.address, &opened)?;
         let driver = Ipmi::new(IpmiSettings {
             address: address.clone(),
             cipher_suite: ipmi.cipher_suite,
@@ -268,6 +273,18 @@ impl Maker {
             content: Some(opened.content),
         }
     }
+}
+
+/// Whoever registers a Node chooses its name: where that ends the host of a fleet's address, the Secret has to say where it may be sent (S16).
+fn judge_fleet(device: &FenceDevice, address: &str, opened: &Opened) -> Result<(), AddressError> {
+    let is_fleet = device.spec.node_selector.is_some();
+    if is_fleet && is_led_by_node_name(address) && !opened.credentials.names_hosts() {
+        return Err(AddressError::Unbounded {
+            secret: opened.secret.0.clone(),
+            because: "an address that ends with ${node.name} needs it, or `tls.caRef`",
+        });
+    }
+    Ok(())
 }
 
 /// What the device controls, as its settings name it, without reading a Secret; nothing when they name nothing.

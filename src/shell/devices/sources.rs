@@ -6,6 +6,7 @@ use super::recent::Freshness;
 use crate::api::device::{FenceDevice, TlsSettings, TlsVerification};
 use crate::api::drivers::{CaKind, CaReference};
 use crate::fence::DeviceError;
+use crate::fence::address::AddressError;
 use crate::fence::credentials::{Credentials, CredentialsError, Digest};
 use crate::fence::tls::CertificateCheck;
 use crate::shell::client::ask;
@@ -66,6 +67,10 @@ impl Maker {
         let credentials = Credentials::with_keys(name, keys, &data, &annotations);
         data.values_mut().for_each(Zeroize::zeroize);
         let credentials = credentials?;
+        if self.rules.requires_hosts() && !credentials.names_hosts() {
+            let (secret, because) = (name.clone(), "--require-allowed-hosts asks for it");
+            return Err(AddressError::Unbounded { secret, because }.into());
+        }
         let opened = Opened {
             secret: (name.clone(), version),
             content: credentials.digest(&self.key),

@@ -52,13 +52,15 @@ impl Cluster {
     }
 
     fn put_secret(&self, version: &str, password: &str) {
+        self.put_login(json!({"name": "bmc", "resourceVersion": version}), password);
+    }
+
+    fn put_login(&self, metadata: Value, password: &str) {
         use base64::Engine;
         let encode = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": "bmc", "resourceVersion": version},
-            "data": {"username": encode("root"), "password": encode(password)},
-        });
+        let data = json!({"username": encode("root"), "password": encode(password)});
+        let secret =
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data});
         self.put("secrets", "bmc", secret);
     }
 

@@ -232,3 +232,11 @@ fn compare(rights: &[Right], file: &str) {
         "nothing needs {spare:?}, which deploy/{file} grants"
     );
 }
+
+#[test]
+fn a_version_that_was_never_run_is_known() {
+    let untried = ["v1.30.0", "v1.33.3-provider.7"];
+    assert!(untried.into_iter().all(is_untried));
+    let others = ["v1.34.0", "v1.36.3+k3s1", "v2.0.0", "1.30"];
+    assert!(!others.into_iter().any(is_untried));
+}

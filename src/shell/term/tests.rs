@@ -75,7 +75,7 @@ async fn a_standby_has_listed_and_watches_everything_before_it_leads() {
         let metrics = Arc::new(Metrics::new().expect("metrics"));
         let equipment = Equipment {
             clients: fake.clients.clone(),
-            outside: Outside::network(),
+            outside: Outside::network(&AddressRules::default()),
             metrics: Arc::clone(&metrics),
             health: Health::default(),
         };

@@ -295,3 +295,17 @@ fn an_older_refusal_does_not_hide_what_is_in_the_way_now() {
     crate::core::plan::step(&asked, &mut m, &observed, &moment());
     assert_eq!(m.denied, None);
 }
+
+/// L5: an outage in which hundreds of machines read On does not grow by being looked at.
+#[test]
+fn a_machine_that_stays_on_is_looked_at_ever_less_often() {
+    let period = |waited: u64| {
+        let memory = Memory {
+            stage: Some((Stage::Checking, Duration::from_secs(100))),
+            ..Memory::default()
+        };
+        look_period(&memory, Duration::from_secs(100 + waited)).as_secs()
+    };
+    let waits = [0, 60, 120, 720, 86_400].map(period);
+    assert_eq!(waits, [5, 5, 10, 60, 60]);
+}

@@ -100,3 +100,57 @@ async fn a_device_that_names_no_system_may_be_each_one_at_its_address() {
         assert_eq!(words(&devices), ["", "", ""], "{node_name} {address}");
     }
 }
+
+/// Metadata of a Secret that may be sent to these.
+fn for_hosts(hosts: &str) -> Value {
+    json!({"name": "bmc", "annotations": {"nodefencing.io/allowed-hosts": hosts}})
+}
+
+/// S16: whoever registers a Node chooses its name, and with it the host of a fleet's address that ends with it.
+#[tokio::test]
+async fn a_password_goes_to_no_host_that_a_node_has_named_unless_the_secret_names_it() {
+    let cluster = Cluster::new().await;
+    cluster.put_secret("1", "p");
+    let fleet = |redfish: Value| {
+        let reference = json!({"name": "bmc"});
+        device(
+            "bmc",
+            json!({"nodeSelector": {}, "redfish": redfish, "credentialsRef": reference}),
+        )
+    };
+    let led = fleet(json!({"address": "https://bmc-${node.name}:8443"}));
+    let error = cluster.error(&led).await;
+    assert_eq!(error.reason(), "AddressNotAllowed", "{error}");
+    let ipmi = json!({"address": "ipmi.${node.name}"});
+    let ipmi = device(
+        "bmc",
+        json!({"nodeSelector": {}, "ipmi": ipmi, "credentialsRef": {"name": "bmc"}}),
+    );
+    assert_eq!(cluster.error(&ipmi).await.reason(), "AddressNotAllowed");
+    let print = "5e".repeat(32);
+    let pinned = json!({"verification": "Pinned", "sha256Fingerprint": print});
+    for redfish in [
+        json!({"address": "https://${node.name}.bmc.test", "systemID": "1"}),
+        json!({"address": "https://${node.name}", "systemID": "1", "tls": pinned}),
+    ] {
+        let driver = cluster.devices.driver(&fleet(redfish), "w1").await;
+        driver.expect("a driver");
+    }
+    cluster.put_login(for_hosts("*.example.com"), "p");
+    cluster
+        .devices
+        .driver(&led, "w1")
+        .await
+        .expect("a driver, which judges the host");
+}
+
+#[tokio::test]
+async fn where_it_is_required_a_secret_without_hosts_is_not_used() {
+    let cluster = Cluster::with_rules(AddressRules::default().requiring_hosts(true)).await;
+    cluster.put_secret("1", "p");
+    let error = cluster.error(&plain()).await;
+    assert_eq!(error.reason(), "AddressNotAllowed", "{error}");
+    cluster.put_login(for_hosts("10.0.0.0/8"), "p");
+    let driver = cluster.devices.driver(&plain(), "w1").await;
+    driver.expect("a driver");
+}

@@ -312,3 +312,24 @@ fn of_what_is_said_again_and_again_one_is_kept() {
     assert_eq!(kept.collect::<Vec<_>>(), [1, 2, 6, 7, 9]);
     assert_eq!(heard.take(), []);
 }
+
+/// L5: a machine that is on is looked at for as long as the outage lasts, and a list of pods is the dearest of it.
+#[tokio::test]
+async fn pods_are_listed_for_a_machine_that_reads_off_alone() {
+    for (state, mode, expected) in [
+        ("On", FenceMode::ConfirmOnly, false),
+        ("Off", FenceMode::ConfirmOnly, true),
+        ("On", FenceMode::PowerOff, true),
+    ] {
+        let lab = Lab::new().await;
+        lab.cluster.put(SYSTEM, 200, system(state, MACHINE));
+        let settings = Settings {
+            mode,
+            ..settings_of(&["bmc"])
+        };
+        lab.run_in(settings, DeviceOrder::Look, None).await;
+        let requests = lab.cluster.requests();
+        let listed = requests.iter().any(|it| it.starts_with("GET /api/v1/pods"));
+        assert_eq!(listed, expected, "{state} {mode:?} {requests:?}");
+    }
+}
