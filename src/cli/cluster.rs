@@ -41,8 +41,8 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 const NO_SUCH_GROUP: &str = "404 page not found";
 /// As the API server's audit log knows this program: it is not the operator.
 const AGENT: &str = concat!("kubectl-fence/", env!("CARGO_PKG_VERSION"));
-/// Field manager of what a user writes, as managedFields show it.
-const MANAGER: &str = "kubectl-fence";
+/// Field manager of what a user writes, as managedFields show it. Flux takes away what a manager has written whose name begins with `kubectl`.
+pub(super) const MANAGER: &str = "nodefencing-cli";
 
 /// The cluster, as the user sees it.
 pub struct Cluster {

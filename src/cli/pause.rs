@@ -5,6 +5,7 @@
 
 use super::cluster::{Cluster, Error as ClusterError};
 use super::dry_run::DryRun;
+use super::output::complain;
 use super::time::time;
 use super::trail::{RESUME, reason};
 use super::{Done, Error};
@@ -12,6 +13,7 @@ use crate::api::policy::NodeFencingPolicy;
 use crate::api::window::PauseRequest;
 use crate::core::keep_off;
 use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
 use serde_json::{Value, json};
 
 const EXAMPLES: &str = "\
@@ -23,6 +25,9 @@ A fence that has claimed its node goes on: its release is never stopped.";
 
 /// So that a slip of the hand does not leave nodes without a fence for years.
 const LONGEST: SignedDuration = SignedDuration::from_hours(30 * 24);
+
+/// Begins the labels of what a Kustomization of Flux has applied.
+const FLUX: &str = "kustomize.toolkit.fluxcd.io/";
 
 /// Have a policy start no new fence for a while
 #[derive(Debug, clap::Args)]
@@ -100,10 +105,41 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let standing = keep_off::standing(&policy, asker.at);
     let replaced = standing.into_iter().find(|it| replaced.contains(it));
     let verbed = paused(&request, replaced);
-    requests.push(request);
+    requests.push(request.clone());
     // Who took another pause back is not who takes back this one.
     let none = RESUME.none();
-    write(cluster, &policy, &requests, &none, &args.dry_run, &verbed).await
+    let done = write(cluster, &policy, &requests, &none, &args.dry_run, &verbed).await?;
+    if !args.dry_run.is_on() {
+        stands(&find(cluster, &args.policy).await?, &request).map_err(Error::No)?;
+    }
+    if let Some(words) = of_flux(&policy) {
+        complain(&words);
+    }
+    Ok(done)
+}
+
+/// What others have made of the pause by now.
+///
+/// # Errors
+/// It is gone, in words.
+fn stands(policy: &NodeFencingPolicy, request: &PauseRequest) -> Result<(), String> {
+    match policy.spec.pause_requests.contains(request) {
+        true => Ok(()),
+        false => Err(format!(
+            "NodeFencingPolicy {} is not paused by `{}`: something else has written `spec.pauseRequests` since; see who by kubectl get nodefencingpolicy -o yaml --show-managed-fields",
+            policy.name_any(),
+            request.name
+        )),
+    }
+}
+
+/// Flux writes the policy anew from its repository.
+fn of_flux(policy: &NodeFencingPolicy) -> Option<String> {
+    let name = policy.labels().get(&format!("{FLUX}name"))?;
+    Some(format!(
+        "warning: NodeFencingPolicy {} belongs to Kustomization {name} of Flux; if its file in Git has `spec.pauseRequests`, pause it there",
+        policy.name_any()
+    ))
 }
 
 /// Until when, and which pause of the same name that takes the place of.
@@ -237,6 +273,44 @@ mod tests {
             let old = old.map(pause);
             assert_eq!(paused(&pause(new), old.as_ref()), words);
         }
+    }
+
+    /// Flux hands `kubectl` to fluxcd/pkg/ssa, which takes away the fields of each manager whose name begins so.
+    #[test]
+    fn the_name_under_which_people_write_is_none_that_flux_undoes() {
+        assert!(!crate::cli::cluster::MANAGER.starts_with("kubectl"));
+    }
+
+    #[test]
+    fn a_pause_that_something_has_taken_away_or_may_is_told() {
+        let request = PauseRequest {
+            user: None,
+            name: "ann".to_owned(),
+            reason: Some("switches".to_owned()),
+            expire_time: None,
+        };
+        let policy = |labels: Value, requests: &[PauseRequest]| -> NodeFencingPolicy {
+            let policy = json!({
+                "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFencingPolicy", "metadata": {"name": "workers", "labels": labels},
+                "spec": {"nodeSelector": {}, "pauseRequests": requests},
+            });
+            serde_json::from_value(policy).expect("a policy")
+        };
+        let paused = policy(json!({}), std::slice::from_ref(&request));
+        assert_eq!(stands(&paused, &request), Ok(()));
+        assert_eq!(of_flux(&paused), None);
+        let flux = json!({"kustomize.toolkit.fluxcd.io/name": "node-fencing", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"});
+        let gone = policy(flux, &[]);
+        let words = stands(&gone, &request).expect_err("gone");
+        assert!(
+            words.starts_with("NodeFencingPolicy workers is not paused by `ann`"),
+            "{words}"
+        );
+        let words = of_flux(&gone).expect("a warning");
+        assert!(
+            words.contains("Kustomization node-fencing of Flux"),
+            "{words}"
+        );
     }
 
     #[test]
