@@ -304,7 +304,7 @@ mod tests {
             current: Some(limit.maximum.map_or(1 << 20, |most| most - 1)),
             ..limit
         };
-        setrlimit(Resource::Nofile, lowered.clone()).expect("a lower limit");
+        setrlimit(Resource::Nofile, lowered).expect("a lower limit");
         assert_ne!(getrlimit(Resource::Nofile).current, limit.maximum);
         raise_open_files();
         assert_eq!(getrlimit(Resource::Nofile).current, limit.maximum);

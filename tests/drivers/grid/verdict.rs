@@ -14,8 +14,8 @@ use e2e::machine::Power;
 use node_fencing_operator::core::identity::{Wire, duplicates};
 use node_fencing_operator::core::proof::{IdentityRule, NotProven};
 use node_fencing_operator::core::reading::PowerState;
+use node_fencing_operator::fence::OffOutcome;
 use node_fencing_operator::fence::confirm::Ended;
-use node_fencing_operator::fence::{DeviceError, OffOutcome};
 use std::time::Instant;
 
 /// How often a cell is tried where this machine, with no time for the device meanwhile, explains what was seen. A driver that never does
