@@ -190,7 +190,8 @@ fn every_struct_fills_in_its_own_defaults() {
     ] {
         assert_same_defaults("FenceDevice", &driver);
     }
-    let trigger = json!({"nodeName": "w", "trigger": {"type": "External"}});
+    let trigger =
+        json!({"nodeName": "w", "trigger": {"type": "External"}, "fence": {"mode": "Observe"}});
     assert_same_defaults("NodeFence", &trigger);
 }
 

@@ -54,7 +54,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("fencedevices.yaml", finished(&FenceDevice::crd(), vec![])),
         (
             "nodefences.yaml",
-            finished(
+            naming_its_mode(finished(
                 &NodeFence::crd(),
                 vec![rule(
                     &format!("size(self.metadata.name) <= {FENCE_NAME_CHARS_MAX}"),
@@ -62,7 +62,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
                         "name must be {FENCE_NAME_CHARS_MAX} characters or fewer: with a hyphen and 8 more it is a taint's value, of 63 at most"
                     ),
                 )],
-            ),
+            )),
         ),
     ]
 }
@@ -90,6 +90,29 @@ fn finished(crd: &CustomResourceDefinition, root_rules: Vec<Value>) -> Value {
                 "x-kubernetes-validations".to_owned(),
                 Value::Array(root_rules),
             );
+        }
+    }
+    definition
+}
+
+/// A NodeFence has to name its mode: the default, Observe, would look like a fence and do nothing.
+fn naming_its_mode(mut definition: Value) -> Value {
+    let spec = format!("{SCHEMA}/properties/spec");
+    let fence = format!("{spec}/properties/fence");
+    for (parent, field) in [(spec, "fence"), (fence, "mode")] {
+        let schema = definition
+            .pointer_mut(&parent)
+            .and_then(Value::as_object_mut);
+        let Some(schema) = schema else { continue };
+        let required = schema.entry("required").or_insert_with(|| json!([]));
+        if let Some(required) = required.as_array_mut() {
+            required.push(json!(field));
+        }
+        if let Some(Value::Object(field)) = schema
+            .get_mut("properties")
+            .and_then(|it| it.get_mut(field))
+        {
+            field.remove("default");
         }
     }
     definition

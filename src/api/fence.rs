@@ -19,8 +19,8 @@ use super::conditions::{ConditionStatus, SUCCEEDED, find};
 use super::crd;
 use super::crd::{frozen, rule_at};
 use super::settings::{
-    FenceSettings, PowerOnSettings, RecoverySettings, ReleaseSettings, deleted_is_released,
-    power_on_commanded, power_on_recovered, power_on_released,
+    FenceMode, FenceSettings, PowerOnSettings, RecoverySettings, ReleaseSettings,
+    deleted_is_released, power_on_commanded, power_on_recovered, power_on_released,
 };
 
 pub use super::fence_status::{
@@ -190,12 +190,23 @@ pub struct NodeFenceSpec {
 }
 
 impl NodeFence {
-    /// Has the incident ended? An ended one never changes again.
+    /// Has the incident ended? An ended one never changes again, but that its proof may turn out to have been false.
     pub fn is_ended(&self) -> bool {
         let status = self.status.as_ref();
         status
             .and_then(|status| find(&status.conditions, SUCCEEDED))
             .is_some_and(|succeeded| succeeded.status != "Unknown")
+    }
+
+    /// Is it open, and may it act on its node? One that only observes stands in nobody's way.
+    pub fn may_act(&self) -> bool {
+        !self.is_ended() && self.spec.fence.mode != FenceMode::Observe
+    }
+
+    /// Does it keep this policy from opening an incident of its node? What only observes is in the way of its own policy alone.
+    pub fn serves(&self, policy: &str) -> bool {
+        let is_its_own = self.spec.policy_name.as_deref() == Some(policy);
+        self.may_act() || (!self.is_ended() && is_its_own)
     }
 
     /// Does it have a place in its policy's budget, by its record? It has claimed the node, or more, and has not released it. Who was admitted just

@@ -22,7 +22,7 @@ pub use denial::{denied, denied_beside};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
-pub use meant::{absent, meant, open, open_among};
+pub use meant::{absent, meant, open, open_among, open_of_node};
 pub use warnings::{Warning, WarningKind, beside, told, warned, warnings};
 
 /// All NodeFences, the newest first.

@@ -38,10 +38,8 @@ pub fn wanted(
     wish: Wish,
 ) -> Result<NodeFence, String> {
     let name = &node.name;
-    let of_node = |it: &&NodeFence| it.spec.node_name == *name && !it.is_ended();
-    if let Some(open) = fences.iter().find(of_node)
-        && open.spec.fence.mode != FenceMode::Observe
-    {
+    let of_node = |it: &&NodeFence| it.spec.node_name == *name && it.may_act();
+    if let Some(open) = fences.iter().find(of_node) {
         return Err(open_already(open));
     }
     let policy = governing(policies, node).map_err(|it| it.to_string())?;

@@ -72,6 +72,8 @@ pub struct Args {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
+    /// The Nodes on which nothing goes on by itself after a fence, and on which data may be at stake.
+    pub stranded: Vec<StrandedNode>,
     /// Who works.
     pub operator: Operator,
     /// The policies.
@@ -84,6 +86,19 @@ pub struct Status {
     pub unfenced_unknown: Option<String>,
     /// The Node that was asked about by its name, if it is Ready and has no open incident.
     pub ready: Option<ReadyNode>,
+}
+
+/// A Node on which nothing goes on by itself.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StrandedNode {
+    /// Its name.
+    pub node: String,
+    /// `SameBoot`: it is Ready in the boot that was confirmed off. `ClaimOrphaned`, `ClaimRestored`, `ClaimMissing`: it carries taints that no
+    /// NodeFence handles.
+    pub reason: String,
+    /// What that means, and what comes first.
+    pub message: String,
 }
 
 /// A Node that nothing is to be done about.
@@ -234,10 +249,13 @@ fn of(status: Status, name: &Name, governs: &[String]) -> Status {
         name.is(Kind::Policy, &policy.name) || governs.contains(&policy.name) || of_incident
     };
     let policies = status.policies.into_iter().filter(is_of).collect();
+    let stranded = status.stranded.into_iter();
+    let stranded = stranded.filter(|it| name.is(Kind::Node, &it.node));
     let unfenced = status.unfenced.into_iter();
     let unfenced =
         unfenced.filter(|it| name.is(Kind::Node, &it.node) || is_policy(it.policy.as_ref()));
     Status {
+        stranded: stranded.collect(),
         policies,
         unfenced: unfenced.collect(),
         incidents,

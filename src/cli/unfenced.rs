@@ -264,12 +264,12 @@ fn wanted_by<'a>(
     let (fences, now) = (world.fences, world.now);
     // Of one whose windows cannot be used nothing is begun: its hands are off.
     let effective = effective(policy, now).unwrap_or_else(|_| Effective::without_windows(policy));
-    let is_open = |it: &&NodeFence| it.spec.node_name == node.name && !it.is_ended();
-    if let Some(fence) = fences.iter().find(is_open) {
+    let serves = |it: &&NodeFence| it.spec.node_name == node.name && it.serves(&policy.name_any());
+    if let Some(fence) = fences.iter().find(serves) {
         let words = match effective.mode {
             FenceMode::Observe => observes(policy),
             _ => format!(
-                "NodeFence {}, which only observes, is open for it: policy {} begins no other beside it",
+                "NodeFence {} is open for it: policy {} begins no other beside it",
                 fence.name_any(),
                 policy.name_any()
             ),

@@ -44,6 +44,7 @@ pub mod reply;
 pub mod said;
 pub mod select;
 pub mod stage;
+pub mod stranded;
 pub mod support;
 pub mod taint;
 pub mod window;

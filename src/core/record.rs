@@ -10,7 +10,7 @@ mod power_readings;
 mod volumes;
 
 pub use adopt::{adopt, hand_on, has_new_findings, is_news, merge_findings};
-pub use confirmed::speaks_more_against;
+pub use confirmed::{refuted, speaks_more_against};
 pub use power_on::on_intent;
 pub use power_readings::power_readings;
 pub use volumes::volumes;

@@ -11,8 +11,9 @@ use super::metrics::{IncidentRow, Metrics};
 use super::outside::Outside;
 use super::revision::Revision;
 use crate::core::delay::{Delayed, Why};
+use crate::core::stranded::Stranded;
 use kube::Client;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 
@@ -36,6 +37,8 @@ pub struct Context {
     pub board: Board,
     /// Unhealthy nodes that have to wait or are left alone, as the statuses of the policies show them.
     pub delays: Delays,
+    /// Nodes on which nothing goes on by itself.
+    pub stranded: StrandedNodes,
     /// The node that we run on.
     pub own_node: Option<String>,
     /// How many fences may be under way in the whole cluster; none: as many as the policies allow.
@@ -83,6 +86,36 @@ impl Board {
             .values()
             .cloned()
             .collect()
+    }
+}
+
+/// Nodes on which nothing goes on by itself, and why, as the metrics show them.
+#[derive(Clone, Default)]
+pub struct StrandedNodes(Arc<Mutex<BTreeSet<(String, Stranded)>>>);
+
+impl StrandedNodes {
+    /// Whether this is so of the node.
+    pub fn set(&self, node: &str, reason: Stranded, is_so: bool) {
+        let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let row = (node.to_owned(), reason);
+        if is_so {
+            rows.insert(row);
+        } else {
+            rows.remove(&row);
+        }
+    }
+
+    /// The Node is gone.
+    pub fn forget(&self, node: &str) {
+        let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        rows.retain(|(name, _)| name != node);
+    }
+
+    /// All rows.
+    pub fn rows(&self) -> Vec<(String, &'static str)> {
+        let rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let row = |(node, reason): &(String, Stranded)| (node.clone(), reason.as_str());
+        rows.iter().map(row).collect()
     }
 }
 

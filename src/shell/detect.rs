@@ -126,6 +126,7 @@ impl Detector {
             self.lifts.remove(name);
             self.told.forget(name);
             self.context.delays.over(name);
+            self.context.stranded.forget(name);
             return;
         };
         let version = node.metadata.resource_version.as_deref();
@@ -238,9 +239,8 @@ impl Detector {
         let effective =
             effective(policy, wall_now).unwrap_or_else(|_| Effective::without_windows(policy));
         let name = fence_name(node, policy, &effective, condition);
-        let is_known = |fence: &NodeFence| {
-            fence.name_any() == name || (!fence.is_ended() && !only_watches(fence, policy))
-        };
+        let is_known =
+            |fence: &NodeFence| fence.name_any() == name || fence.serves(&policy.name_any());
         let known = fences.iter().any(is_known);
         if known {
             return None;
@@ -376,12 +376,6 @@ impl Detector {
             message,
         });
     }
-}
-
-/// Does the record, which is not this policy's own, only observe? It does nothing, and keeps nobody from doing something.
-fn only_watches(fence: &NodeFence, policy: &NodeFencingPolicy) -> bool {
-    let is_its_own = fence.spec.policy_name == policy.metadata.name;
-    fence.spec.fence.mode == FenceMode::Observe && !is_its_own
 }
 
 /// Both clocks.

@@ -4,7 +4,7 @@
 use super::brakes::Brakes;
 use super::cache::Caches;
 use super::client::Clients;
-use super::context::{Board, Context, Delays};
+use super::context::{Board, Context, Delays, StrandedNodes};
 use super::deletion::Deletion;
 use super::devices::Devices;
 use super::events::Events;
@@ -180,6 +180,7 @@ impl Cluster {
             wake: mpsc::unbounded_channel().0,
             brakes: Brakes::default(),
             delays: Delays::default(),
+            stranded: StrandedNodes::default(),
             term_end: TermEnd::never(),
             deletion: Deletion::default(),
             revision,

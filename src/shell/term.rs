@@ -7,7 +7,7 @@
 use super::brakes::Brakes;
 use super::cache::{Caches, Change};
 use super::client::Clients;
-use super::context::{Board, Context, Delays};
+use super::context::{Board, Context, Delays, StrandedNodes};
 use super::control;
 use super::deletion::Deletion;
 use super::devices::Devices;
@@ -203,13 +203,12 @@ impl Replica {
         let Clients { reads, writes, .. } = clients;
         let (wake, woken) = mpsc::unbounded_channel();
         let (caches, devices) = (self.caches.clone(), Arc::clone(&self.devices));
-        let events = self.events.clone();
         let prober = Arc::new(Prober::new(
             caches.clone(),
             Arc::clone(&devices),
             writes.clone(),
             Clock::SYSTEM,
-            events.clone(),
+            self.events.clone(),
             Arc::clone(&metrics),
         ));
         let (found, guard) = watch::channel(Guard::default());
@@ -226,10 +225,11 @@ impl Replica {
             caches,
             devices,
             outside,
-            events,
+            events: self.events.clone(),
             metrics,
             board: Board::default(),
             delays: Delays::default(),
+            stranded: StrandedNodes::default(),
             own_node: self.own_node.clone(),
             max_concurrent: self.max_concurrent,
             wake,
@@ -264,6 +264,7 @@ impl Replica {
     /// The gauges show what the caches and the incidents are at the moment of a scrape.
     fn shows_term(&self, context: &Context, prober: &Arc<Prober>, policies: &Arc<PolicyStatuses>) {
         let (board, delays) = (context.board.clone(), context.delays.clone());
+        let stranded = context.stranded.clone();
         let (prober, policies) = (Arc::clone(prober), Arc::clone(policies));
         self.shows(true, move || {
             let guard_missing = policies.guard_missing();
@@ -271,6 +272,7 @@ impl Replica {
             Snapshot {
                 incidents: board.rows(),
                 kept_off: delays.kept_off(),
+                stranded: stranded.rows(),
                 devices: prober.snapshot(),
                 policies,
                 protected,

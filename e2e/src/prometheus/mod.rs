@@ -248,9 +248,12 @@ fn configuration(jobs: &[Job<'_>]) -> Value {
     let job = |job: &Job<'_>| {
         let ports = job.ports.iter();
         let targets: Vec<_> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
+        // A label `node` of the target, as some have it, says where the replica runs; `node` of a series says what it is about.
+        let labels = json!({"cluster": CLUSTER, "node": "where-it-runs"});
         json!({
             "job_name": job.name,
-            "static_configs": [{"targets": targets, "labels": {"cluster": CLUSTER}}],
+            "honor_labels": true,
+            "static_configs": [{"targets": targets, "labels": labels}],
         })
     };
     json!({

@@ -102,14 +102,16 @@ impl Guarded {
         });
         let own = json!({"type": "Manual", "requestedBy": "admin", "reason": "a"});
         let with = |field: &str| {
-            let mut spec = json!({"nodeName": "w", "trigger": own});
+            let mut spec = json!({"nodeName": "w", "trigger": own, "fence": {"mode": "Observe"}});
             spec[field] = nobody.clone();
             fence(spec)
         };
         let trigger = json!({"type": "Manual", "requestedBy": "nobody", "reason": "a"});
-        let manual = fence(json!({"nodeName": "w", "trigger": trigger}));
-        let mut released =
-            fence(json!({"nodeName": "w", "trigger": own, "desiredState": "Released"}));
+        let manual =
+            fence(json!({"nodeName": "w", "trigger": trigger, "fence": {"mode": "Observe"}}));
+        let mut released = fence(
+            json!({"nodeName": "w", "trigger": own, "fence": {"mode": "Observe"}, "desiredState": "Released"}),
+        );
         released["metadata"]["annotations"] = json!({"nodefencing.io/released-by": "nobody"});
         let (nodes, fences) = ("/api/v1/nodes", "/apis/nodefencing.io/v1alpha1/nodefences");
         for (client, path, object) in [

@@ -73,7 +73,11 @@ async fn examples(client: &Client, operator: &Client, tally: &mut Tally) -> Resu
 
 /// A NodeFence as people may create it.
 fn by_hand() -> Value {
-    json!({"nodeName": "w", "trigger": {"type": "Manual", "requestedBy": "alice", "reason": "dark"}})
+    json!({
+        "nodeName": "w",
+        "trigger": {"type": "Manual", "requestedBy": "alice", "reason": "dark"},
+        "fence": {"mode": "Observe"},
+    })
 }
 
 /// The rows of `verdicts.yaml`, each an object of its own. Those of a policy are created by the operator.

@@ -294,7 +294,7 @@ impl Desk {
         let name: String = name.chars().map(place).collect();
         let uid = self.lab.node("node-3").await?.metadata.uid;
         let trigger = json!({"type": "Manual", "requestedBy": "admin", "reason": "the book"});
-        let spec = json!({"nodeName": "node-3", "nodeUID": uid, "trigger": trigger});
+        let spec = json!({"nodeName": "node-3", "nodeUID": uid, "trigger": trigger, "fence": {"mode": "Observe"}});
         self.lab.apply("NodeFence", &name, spec).await?;
         Ok((name, "node-3".to_owned()))
     }

@@ -88,7 +88,11 @@ fn invariants() -> Vec<Try> {
     let now = || Some((Body::Object, json!({"gracePeriodSeconds": 0})));
     let manual = json!({
         "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "stolen"},
-        "spec": {"nodeName": "w", "trigger": {"type": "Manual", "requestedBy": "admin", "reason": "theft"}},
+        "spec": {
+            "nodeName": "w",
+            "trigger": {"type": "Manual", "requestedBy": "admin", "reason": "theft"},
+            "fence": {"mode": "Observe"},
+        },
     });
     let patch = Method::PATCH;
     vec![

@@ -13,6 +13,7 @@ use crate::core::assess::others::{Attached, Served};
 use crate::core::assess::{World as Assessed, assess};
 use crate::core::observed::{NodeView, Ready};
 use crate::core::select::governing;
+use crate::core::stranded::{Stranded, stranded};
 use crate::core::window;
 use crate::shell::devices::{serves, targets};
 use jiff::Timestamp;
@@ -34,6 +35,8 @@ pub(super) struct World {
 /// How a node stands, in the order in which they are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum State {
+    /// Nothing goes on by itself, and people have to act.
+    Stranded,
     /// An incident that may act on it is open.
     Fenced,
     /// It would not be fenced, or not for certain.
@@ -47,7 +50,8 @@ pub(super) enum State {
 }
 
 impl State {
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
+        Self::Stranded,
         Self::Fenced,
         Self::AtRisk,
         Self::Unknown,
@@ -58,6 +62,7 @@ impl State {
     /// What people read.
     pub fn words(self) -> &'static str {
         match self {
+            Self::Stranded => "Action required",
             Self::Fenced => "Being fenced",
             Self::AtRisk => "At risk",
             Self::Unknown => "Not known",
@@ -69,6 +74,7 @@ impl State {
     /// Its list in the page, and its class.
     pub fn id(self) -> &'static str {
         match self {
+            Self::Stranded => "stranded",
             Self::Fenced => "fenced",
             Self::AtRisk => "risk",
             Self::Unknown => "unknown",
@@ -100,6 +106,18 @@ pub(super) fn cells(world: &World, now: Timestamp) -> Vec<Cell> {
         if let Some(fence) = open.get(cell.name.as_str()) {
             cell.state = State::Fenced;
             cell.why = format!("{}: {}", fences::stage(fence), fences::message(fence));
+        }
+    }
+    if let (Ok(nodes), Ok(fences)) = (&world.nodes, &world.fences) {
+        let found = nodes
+            .iter()
+            .filter_map(|it| Some((&it.name, stranded(it, fences)?)));
+        let found: BTreeMap<&String, Stranded> = found.collect();
+        for cell in &mut cells {
+            if let Some(reason) = found.get(&cell.name) {
+                cell.state = State::Stranded;
+                cell.why = format!("{}: {}", reason.as_str(), reason.words());
+            }
         }
     }
     cells.sort_by(|a, b| a.name.cmp(&b.name));

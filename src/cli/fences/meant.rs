@@ -9,13 +9,20 @@ use crate::cli::name::{Kind, Name};
 use crate::shell::slim::SlimNode;
 use kube::ResourceExt;
 
+/// The open NodeFence of the node: one that may act on it goes before one that only observes.
+pub fn open_of_node<'a>(fences: &'a [NodeFence], node: &str) -> Option<&'a NodeFence> {
+    let open = || {
+        let of_node = fences.iter().filter(|it| it.spec.node_name == node);
+        of_node.filter(|it| !it.is_ended())
+    };
+    open().find(|it| it.may_act()).or_else(|| open().next())
+}
+
 /// The NodeFence that a user means: the open one of the node of this name, or its newest, or the one of this name.
 pub fn meant<'a>(fences: &'a [NodeFence], name: &Name) -> Option<&'a NodeFence> {
     let is_of_node = |it: &&NodeFence| it.spec.node_name == name.name;
     let of_node = || fences.iter().filter(is_of_node);
-    let of_node = of_node()
-        .find(|it| !it.is_ended())
-        .or_else(|| of_node().next());
+    let of_node = open_of_node(fences, &name.name).or_else(|| of_node().next());
     let named = fences.iter().find(|it| it.name_any() == name.name);
     match name.of {
         Some(Kind::Node) => of_node,

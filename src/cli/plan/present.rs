@@ -37,10 +37,9 @@ impl Present {
     }
 }
 
-/// The open incident of this node.
+/// The open incident of this node, what acts before what only observes.
 pub fn own<'a>(fences: &'a [NodeFence], node: &str) -> Option<&'a NodeFence> {
-    let mut own = fences.iter().filter(|it| it.spec.node_name == node);
-    own.find(|it| !it.is_ended())
+    fences::open_of_node(fences, node)
 }
 
 /// Is all that holds it over by itself?
@@ -52,12 +51,12 @@ fn waits_its_turn(fence: &NodeFence) -> bool {
 /// None: it is Ready, or never was, and has no incident.
 pub fn present(node: &NodeView, created: Option<Timestamp>, world: &World<'_>) -> Option<Present> {
     let name = &node.name;
-    if let Some(fence) = own(world.fences, name) {
+    let unfenced = of_view(node, created, world);
+    // Of one that only observes beside a policy that does not, the policy tells.
+    let own = own(world.fences, name).filter(|it| it.may_act() || unfenced.is_none());
+    if let Some(fence) = own {
         let (reason, goes_on) = match fence.spec.fence.mode {
-            FenceMode::Observe => (
-                OBSERVED,
-                "it only observes, and its policy begins no other beside it",
-            ),
+            FenceMode::Observe => (OBSERVED, "it only observes"),
             _ if fence.spec.desired_state == DesiredState::Released => {
                 (STUCK, "somebody has let go of it")
             }
@@ -78,7 +77,7 @@ pub fn present(node: &NodeView, created: Option<Timestamp>, world: &World<'_>) -
             ),
         });
     }
-    of_view(node, created, world).map(|it| Present {
+    unfenced.map(|it| Present {
         message: format!("Node {name}: {}", it.words(world.now)),
         reason: it.reason,
     })

@@ -33,7 +33,16 @@ pub(super) fn screen(
     now: Timestamp,
 ) -> String {
     let operator = &status.operator;
-    let mut text = match (&operator.leader, &operator.renew_time) {
+    let stranded = status.stranded.iter().map(|it| {
+        let words = format!(
+            "ACTION REQUIRED: Node {} ({}) {}",
+            it.node, it.reason, it.message
+        );
+        wrapped(&words, 0)
+    });
+    let first: String = stranded.collect();
+    let mut text = first;
+    text += &match (&operator.leader, &operator.renew_time) {
         (Some(leader), Some(renewed)) if is_silent(operator.silent_from, now) => wrapped(
             &format!(
                 "Operator: NOBODY LEADS, or with a clock that is behind: {leader} has renewed its Lease {} ago; until one leads nothing is fenced, see kubectl fence check",

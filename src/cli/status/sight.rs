@@ -1,6 +1,6 @@
 //! What a status is made of: what was read once, and goes on by watches where it is followed.
 
-use super::{Incident, Operator, ReadyNode, Status, incident, of, operator, policy};
+use super::{Incident, Operator, ReadyNode, Status, StrandedNode, incident, of, operator, policy};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::cli::cluster::{Cluster, seen, wall};
@@ -9,6 +9,7 @@ use crate::cli::unfenced::{World, unfenced};
 use crate::cli::{Error, fences};
 use crate::core::observed::Ready;
 use crate::core::select::{Conflict, governing};
+use crate::core::stranded::stranded;
 use crate::shell::lease;
 use crate::shell::slim::SlimNode;
 use jiff::{SignedDuration, Timestamp};
@@ -48,6 +49,7 @@ impl Sight {
         };
         let policies = self.policies.iter();
         let status = Status {
+            stranded: self.stranded(),
             operator: self.operator.clone(),
             policies: policies.map(|it| policy(it, &self.fences, now)).collect(),
             incidents: open.map(|it| self.incident(it)).collect(),
@@ -74,6 +76,18 @@ impl Sight {
         }
     }
 
+    /// By the operator's own rules.
+    fn stranded(&self) -> Vec<StrandedNode> {
+        let nodes = self.nodes.iter().map(SlimNode::view);
+        let found = nodes.filter_map(|node| Some((stranded(&node, &self.fences)?, node.name)));
+        let shown = found.map(|(reason, node)| StrandedNode {
+            node,
+            reason: reason.as_str().to_owned(),
+            message: reason.words(),
+        });
+        shown.collect()
+    }
+
     /// What is known of this one.
     pub fn incident(&self, fence: &NodeFence) -> Incident {
         let denied = fences::denied_beside(fence, &self.fences);
@@ -88,7 +102,8 @@ impl Sight {
     ) -> Option<ReadyNode> {
         let node = self.named(name).map(SlimNode::view)?;
         let is_open = |it: &NodeFence| it.spec.node_name == node.name && !it.is_ended();
-        if node.ready() != Ready::True || self.fences.iter().any(is_open) {
+        let is_stranded = stranded(&node, &self.fences).is_some();
+        if node.ready() != Ready::True || is_stranded || self.fences.iter().any(is_open) {
             return None;
         }
         let policy = governs.as_ref().ok().copied().flatten();

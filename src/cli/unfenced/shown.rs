@@ -5,6 +5,7 @@ use crate::api::conditions::READY;
 use crate::api::fence::NodeFence;
 use crate::cli::fences;
 use crate::cli::table::age;
+use crate::core::hold::HeldBy;
 use crate::core::observed::{NodeView, Ready};
 use crate::shell::slim::SlimNode;
 use jiff::Timestamp;
@@ -76,13 +77,17 @@ pub fn of(node: &SlimNode, world: &World<'_>) -> Option<Unfenced> {
 
 /// The same of a Node that was read already.
 pub fn of_view(view: &NodeView, created: Option<Timestamp>, world: &World<'_>) -> Option<Unfenced> {
-    let is_open = |it: &NodeFence| it.spec.node_name == view.name && !it.is_ended();
+    let is_open = |it: &NodeFence| it.spec.node_name == view.name && it.may_act();
     let is_down = matches!(view.ready(), Ready::False | Ready::Unknown);
     let ready = view.condition(READY).filter(|_| is_down)?;
     if world.fences.iter().any(is_open) {
         return None;
     }
     let verdict = verdict(view, created, world);
+    // What its policy has to say stands in the record that only observes.
+    if matches!(verdict.reason, Reason::Held(HeldBy::OtherNodeFence)) {
+        return None;
+    }
     let doubt = verdict.reason.fence().and_then(fences::doubt);
     // A machine that was fenced is off: whoever mends it is at it anyway.
     let is_told = matches!(verdict.reason, Reason::Denied(_) | Reason::Cleared(_));

@@ -382,7 +382,8 @@ fn a_node_that_no_device_can_fence_is_told_as_such_beside_the_wait() {
 #[test]
 fn a_ready_node_and_one_with_an_open_incident_are_none_of_them() {
     let policies = [policy("workers", json!({}))];
-    let open = fence(json!({}), "Unknown", "Fencing", json!({}));
+    let acts = json!({"fence": {"mode": "PowerOff"}});
+    let open = fence(acts, "Unknown", "Fencing", json!({}));
     let world = |fences| World {
         policies: &policies,
         fences,

@@ -62,7 +62,7 @@ pub(super) fn adopt(status: &mut NodeFenceStatus, live: &NodeFenceStatus) {
 }
 
 /// The proof was false, if there was one.
-pub(super) fn refuted(status: &mut NodeFenceStatus, wall_now: Timestamp) {
+pub fn refuted(status: &mut NodeFenceStatus, wall_now: Timestamp) {
     if find(&status.conditions, NODE_CONFIRMED_DOWN).is_some() {
         let evidence = status.evidence.as_ref();
         let boot = evidence.map_or("", |it| it.node_boot_id.as_str());

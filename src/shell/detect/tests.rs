@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 mod kept_off;
 mod orphaned;
 mod refused;
+mod stranded;
 mod windows;
 
 const NODE: &str = "GET /api/v1/nodes/worker-1";

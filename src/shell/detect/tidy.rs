@@ -8,10 +8,14 @@ use crate::api::settings::RecoveryStrategy;
 use crate::clock;
 use crate::core::incident::Reply;
 use crate::core::observed::{CLAIM, DETACHING, NodeView, QUARANTINE, Ready, Seen};
+use crate::core::record;
 use crate::core::release::never_went_down;
+use crate::core::stranded::{self, Stranded};
 use crate::core::taint;
 use crate::shell::draft::adopting_fence;
+use crate::shell::merge::status_patch;
 use crate::shell::{act, observe};
+use kube::ResourceExt;
 
 impl Detector {
     /// A node that somebody else has put out of service is theirs: no record of ours, but nobody has to guess why (S8).
@@ -38,11 +42,12 @@ impl Detector {
         let is_orphaned = owner
             .as_deref()
             .is_some_and(|owner| !caches.has_open_fence(owner));
-        self.look_for_the_same_boot(cached);
+        let lives = self.look_for_the_same_boot(cached).await;
         let is_marked = [QUARANTINE, DETACHING]
             .iter()
             .any(|key| cached.taint(key).is_some());
         if !is_marked && !is_orphaned {
+            self.shows(&cached.name, lives, None);
             return;
         }
         let Seen::Present(node) = observe::node(&self.context, &cached.name).await else {
@@ -53,58 +58,121 @@ impl Detector {
         if self.context.revision.frozen().is_some() {
             return;
         }
-        if never_went_down(
-            &node,
-            node.taint(QUARANTINE)
-                .and_then(|(_, it)| it.value.as_deref()),
-        ) {
-            self.tell_of_contradiction(&node);
+        let quarantine = node.taint(QUARANTINE);
+        let is_known = !never_went_down(&node, quarantine.and_then(|(_, it)| it.value.as_deref()));
+        let lives = lives || !is_known;
+        if !is_known {
+            self.tell_of_contradiction(&node).await;
         }
         if owner
             .is_some_and(|owner| node.claim().and_then(taint::claim_fence) == Some(owner.as_str()))
         {
-            self.tidy_claim(&node).await;
+            match self.tidy_claim(&node).await {
+                Ok(found) => self.shows(&node.name, lives, found),
+                // What was shown of its taints stays.
+                Err(Unread) => self.shows_life(&node.name, lives),
+            }
             return;
         }
-        self.tell_of_mark_left_behind(&node);
+        let is_left = self.tell_of_mark_left_behind(&node);
+        self.shows(&node.name, lives, is_left.then_some(Stranded::ClaimMissing));
         if taint::lift_quarantine(&node).is_some() {
             let at = clock::since_boot() + LIFT_PAUSE;
             self.lifts.entry(node.name.clone()).or_insert(at);
         }
     }
 
+    /// The gauges of the node: whether its machine lives in the boot that was proven down, and what is the matter with our taints.
+    fn shows(&self, node: &str, lives: bool, of_taints: Option<Stranded>) {
+        self.shows_life(node, lives);
+        let stranded = &self.context.stranded;
+        for reason in Stranded::OF_TAINTS {
+            stranded.set(node, reason, of_taints == Some(reason));
+        }
+    }
+
+    fn shows_life(&self, node: &str, lives: bool) {
+        self.context.stranded.set(node, Stranded::SameBoot, lives);
+    }
+
     /// The record of this fence has ended, and the machine that it proved down is Ready with the boot that was fenced (S22).
-    fn tell_of_contradiction(&mut self, node: &NodeView) {
+    async fn tell_of_contradiction(&mut self, node: &NodeView) {
         let message = format!(
             "Node {} is Ready with the boot ID it was fenced with ({}): it never went down, its device lies or is wired to another machine; its quarantine stays: check the volumes' data, correct the FenceDevice, then reboot the node, or remove the taint (kubectl taint node {} {QUARANTINE}-)",
             node.name, node.boot_id, node.name
         );
-        self.tell_once(&node.name, "FenceContradiction", &node.boot_id, message);
+        let fences = self.context.caches.fences_of(&node.name);
+        let fence = stranded::refuted(&fences, node);
+        self.contradicted(node, fence, message).await;
     }
 
-    /// A Node that was deleted after its machine was proven down has another one in its place, in the very boot that was fenced (S22).
-    fn look_for_the_same_boot(&mut self, node: &NodeView) {
+    /// Without a quarantine, the record alone tells: of a Node that was deleted after its machine was proven down and has another one in its place
+    /// in the very boot that was fenced, or of one that was left to others (S22).
+    async fn look_for_the_same_boot(&mut self, node: &NodeView) -> bool {
+        if node.boot_id.is_empty() || taint::is_quarantined(node) {
+            return false;
+        }
         let caches = &self.context.caches;
-        if node.boot_id.is_empty() || !caches.has_fence(|fence| has_deleted_in_boot(fence, node)) {
+        if !caches.has_fence(|fence| stranded::refuted([fence], node).is_some()) {
+            return false;
+        }
+        let fences = caches.fences_of(&node.name);
+        let Some(fence) = stranded::refuted(&fences, node) else {
+            return false;
+        };
+        let (name, boot) = (&node.name, &node.boot_id);
+        let what = match fence.spec.recovery.strategy {
+            RecoveryStrategy::DeleteNode => {
+                format!("is back with the boot ID that was fenced ({boot}) when it was deleted")
+            }
+            _ => format!("is Ready with the boot ID that was proven down ({boot})"),
+        };
+        let message = format!(
+            "Node {name} {what}: its machine never went down, its device lies or is wired to another machine; check the volumes' data, correct the FenceDevice, then reboot the node"
+        );
+        self.contradicted(node, Some(fence), message).await;
+        true
+    }
+
+    /// Told and counted once for each boot. The record keeps that its proof was false: whoever goes on after this process counts nothing again.
+    async fn contradicted(&mut self, node: &NodeView, fence: Option<&NodeFence>, message: String) {
+        let is_news = self.tell_once(&node.name, "FenceContradiction", &node.boot_id, message);
+        if fence.is_some_and(stranded::is_refuted) {
             return;
         }
-        let message = format!(
-            "Node {} is back with the boot ID that was fenced ({}) when it was deleted: its machine never went down, its device lies or is wired to another machine; check the volumes' data, correct the FenceDevice, then reboot the node",
-            node.name, node.boot_id
-        );
-        self.tell_once(&node.name, "FenceContradiction", &node.boot_id, message);
+        if is_news {
+            let policy = fence.and_then(|it| it.spec.policy_name.as_deref());
+            self.context
+                .metrics
+                .contradiction(policy.unwrap_or_default());
+        }
+        let Some(fence) = fence else { return };
+        let name = fence.name_any();
+        if let Seen::Present(live) = observe::fence(&self.context, &name).await
+            && live.metadata.uid == fence.metadata.uid
+            && let Some(stored) = &live.status
+        {
+            let mut status = stored.clone();
+            record::refuted(&mut status, clock::wall());
+            let version = live.metadata.resource_version.as_deref();
+            if let Some(changes) = status_patch(version, Some(stored), &status) {
+                let written = act::patch_status(&self.context, &name, &changes).await;
+                tracing::warn!(fence = name, reply = ?written.err(), "its proof was false, which its record says from now on");
+            }
+        }
     }
 
     /// The mark of a deletion stands without its claim: no boot makes sure that no deletion of a VolumeAttachment is on its way any more, so that
     /// it does not go by itself.
-    fn tell_of_mark_left_behind(&mut self, node: &NodeView) {
+    fn tell_of_mark_left_behind(&mut self, node: &NodeView) -> bool {
         let Some((_, mark)) = node.taint(DETACHING).filter(|_| node.claim().is_none()) else {
             self.told.is_over(&node.name, "ClaimMissing");
-            return;
+            return false;
         };
         let boot = mark.value.as_deref().unwrap_or_default();
         let message = left_behind_words(&node.name);
         self.tell_once(&node.name, "ClaimMissing", boot, message);
+        true
     }
 
     /// Nobody sees to the claim, or knows what was sent under it. Each way out has its own words, which name the claim.
@@ -114,28 +182,35 @@ impl Detector {
 
     /// A claim without an open NodeFence: without a mark it goes once the node is Ready (before that, the next
     /// incident takes it over); with it, a NodeFence is made that sees to the release, unless there was one.
-    async fn tidy_claim(&mut self, node: &NodeView) {
-        let Some(claim) = node.claim() else { return };
+    ///
+    /// What people have to see to is returned.
+    async fn tidy_claim(&mut self, node: &NodeView) -> Result<Option<Stranded>, Unread> {
+        let Some(claim) = node.claim() else {
+            return Ok(None);
+        };
         let Some(owner) = taint::claim_fence(claim) else {
-            return;
+            return Ok(None);
         };
         let has_fence = match observe::fence(&self.context, owner).await {
             Seen::Present(fence) if fence.is_ended() => true,
             Seen::Absent => false,
             Seen::Failed(_) if self.context.caches.is_undecodable(owner) => {
                 self.tell_of_claim(node, "ClaimOrphaned", undecodable_words(node, claim, owner));
-                return;
+                return Ok(Some(Stranded::ClaimOrphaned));
             }
-            Seen::Present(_) | Seen::Failed(_) | Seen::NotRead => return,
+            Seen::Present(_) => return Ok(None),
+            Seen::Failed(_) | Seen::NotRead => return Err(Unread),
         };
         let is_marked = taint::mark_of_claim(node).is_some();
         if is_marked && has_fence {
             // The Node was read before the NodeFence, whose release may have come in between.
-            if let Seen::Present(again) = observe::node(&self.context, &node.name).await
-                && again.view().taints == node.taints
-            {
+            let Seen::Present(again) = observe::node(&self.context, &node.name).await else {
+                return Err(Unread);
+            };
+            if again.view().taints == node.taints {
                 // Whether the machine is down now is told by no record.
                 self.tell_of_claim(node, "ClaimRestored", put_back_words(node, claim, owner));
+                return Ok(Some(Stranded::ClaimRestored));
             }
         } else if is_marked {
             let reply = act::create_fence(&self.context, &adopting_fence(node, owner)).await;
@@ -162,6 +237,7 @@ impl Detector {
                 self.tell_of_claim(node, "ClaimOrphaned", deleted_words(node, claim, owner));
             }
         }
+        Ok(None)
     }
 
     /// Lifts the quarantine of a node that has booted anew. `false`: to be tried again.
@@ -188,18 +264,8 @@ impl Detector {
     }
 }
 
-/// Has this incident proven the machine down in the boot that the Node reports, when it had another Node?
-fn has_deleted_in_boot(fence: &NodeFence, node: &NodeView) -> bool {
-    let status = fence.status.as_ref();
-    let is_marked = status.is_some_and(|it| it.taint_applied_time.is_some());
-    let evidence = status.and_then(|status| status.evidence.as_ref());
-    // What most records are not comes first: each is asked for each node.
-    fence.spec.node_name == node.name
-        && fence.spec.recovery.strategy == RecoveryStrategy::DeleteNode
-        && is_marked
-        && fence.is_ended()
-        && evidence.is_some_and(|it| it.node_uid != node.uid && it.node_boot_id == node.boot_id)
-}
+/// Whether people have to see to it is not known at present: what was shown stays.
+struct Unread;
 
 fn left_behind_words(node: &str) -> String {
     format!(
@@ -244,39 +310,6 @@ mod tests {
     use super::*;
     use crate::core::fixtures;
     use crate::core::observed::TaintView;
-
-    /// S22: the boot that was fenced is back under a Node that the operator has not fenced.
-    #[test]
-    fn a_node_in_the_boot_of_one_that_was_deleted_is_known() {
-        let fence = |strategy: &str, ended: bool| {
-            let status = if ended { "True" } else { "Unknown" };
-            let fence = serde_json::json!({
-                "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "fence"},
-                "spec": {"nodeName": "worker-1", "trigger": {"type": "Manual"}, "recovery": {"strategy": strategy}},
-                "status": {
-                    "taintAppliedTime": "2026-01-01T00:00:00Z",
-                    "conditions": [{"type": "Succeeded", "status": status, "reason": "Recovered", "message": "",
-                        "lastTransitionTime": "2026-01-01T00:00:00Z"}],
-                    "evidence": {"claim": "fence-n1", "nodeUID": "uid-1", "nodeBootID": "boot-1",
-                        "quiescedTime": "2026-01-01T00:00:00Z", "provenTime": "2026-01-01T00:00:00Z", "readings": []},
-                },
-            });
-            serde_json::from_value::<NodeFence>(fence).expect("a NodeFence")
-        };
-        let node = |uid: &str, boot: &str| NodeView {
-            uid: uid.to_owned(),
-            boot_id: boot.to_owned(),
-            ..fixtures::node()
-        };
-        let deleted = fence("DeleteNode", true);
-        assert!(has_deleted_in_boot(&deleted, &node("uid-2", "boot-1")));
-        assert!(!has_deleted_in_boot(&deleted, &node("uid-2", "boot-2")));
-        assert!(!has_deleted_in_boot(&deleted, &node("uid-1", "boot-1")));
-        let open = fence("DeleteNode", false);
-        assert!(!has_deleted_in_boot(&open, &node("uid-2", "boot-1")));
-        let tainted = fence("OutOfServiceTaint", true);
-        assert!(!has_deleted_in_boot(&tainted, &node("uid-2", "boot-1")));
-    }
 
     #[test]
     fn who_is_told_of_taints_that_were_put_back_is_told_how_to_remove_them() {

@@ -29,17 +29,19 @@ impl Told {
 
 impl Detector {
     /// Calls people to something that only they can judge, once for each thing that it is `about`: a boot, or the words themselves where these
-    /// name it.
+    /// name it. Returns whether it is news.
     pub(super) fn tell_once(
         &mut self,
         node: &str,
         reason: &'static str,
         about: &str,
         message: String,
-    ) {
-        if self.told.is_news(node, reason, about) {
+    ) -> bool {
+        let is_news = self.told.is_news(node, reason, about);
+        if is_news {
             tracing::error!(node, "{message}");
             self.tell(node, reason, message);
         }
+        is_news
     }
 }

@@ -49,7 +49,7 @@ impl Detector {
         policy: &NodeFencingPolicy,
         fences: &[NodeFence],
     ) {
-        let is_open = |it: &NodeFence| it.spec.node_name == node.name && !it.is_ended();
+        let is_open = |it: &NodeFence| it.spec.node_name == node.name && it.may_act();
         let mode = window::mode(policy, clock::wall());
         let acts = mode != FenceMode::Observe && !fences.iter().any(is_open);
         let is_shown = |it: &&UnhealthyCondition| {

@@ -19,6 +19,8 @@ pub struct Snapshot {
     pub incidents: Vec<IncidentRow>,
     /// Unhealthy nodes that have no incident, because their policy keeps its hands off them: policy and reason.
     pub kept_off: Vec<(String, &'static str)>,
+    /// Nodes on which nothing goes on by itself, and why.
+    pub stranded: Vec<(String, &'static str)>,
     /// Devices, a row for each node they serve.
     pub devices: Vec<DeviceRow>,
     /// Policies.
@@ -127,6 +129,11 @@ impl Snapshot {
             };
             gauge.set([&it.node, &it.policy, &it.fence, reason], 1.0)
         })?;
+        gauges.add(
+            &table::NODE_STRANDED,
+            &self.stranded,
+            |(node, reason), gauge| gauge.set([node.as_str(), *reason], 1.0),
+        )?;
         let held = rows.iter().filter_map(|it| {
             let reason = it.held_reason.as_deref()?;
             Some((it.policy.as_str(), reason))

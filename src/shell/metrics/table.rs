@@ -72,6 +72,8 @@ metrics! {
         "1 while the open incident of the node calls for a human, by the reason of its condition Escalated.";
     INCIDENTS_HELD = "incidents_held", Gauge, ["policy", "reason"],
         "Open incidents that something holds back, by what it is: the reason of their condition Held, or AwaitingApproval.";
+    NODE_STRANDED = "node_stranded", Gauge, ["node", "reason"],
+        "1 for each node on which nothing goes on by itself: SameBoot, its machine lives in the boot that was proven down; ClaimOrphaned, ClaimRestored or ClaimMissing, it carries taints of the operator that no NodeFence handles.";
     INCIDENTS = "incidents_total", Counter, ["policy", "outcome"],
         "Incidents that have ended, by how.";
     NODE_INCIDENTS = "node_incidents_total", Counter, ["node", "outcome"],
@@ -79,7 +81,7 @@ metrics! {
     FENCE_ATTEMPTS = "fence_attempts_total", Counter, ["driver", "action", "result"],
         "Power commands to fence devices, by what became of them.";
     CONTRADICTIONS = "contradictions_total", Counter, ["policy"],
-        "Times that an incident called for a human because of a sign of life beside a device that reads Off or took an off command.";
+        "Times that an incident called for a human because of a sign of life beside a device that reads Off or took an off command, or that a machine lived in the boot that was proven down after its incident had ended.";
     TIME_TO_FENCE = "time_to_fence_seconds", Histogram(MINUTES), ["policy"],
         "From the first unhealthy condition until the node was out of service, in seconds.";
     TIME_TO_RECOVER = "time_to_recover_seconds", Histogram(MINUTES), ["policy"],

@@ -35,6 +35,7 @@ fn full() -> Snapshot {
             incident("w3", Some("MaxConcurrent")),
             incident("w4", Some("Paused")),
         ],
+        stranded: vec![("w3".to_owned(), "SameBoot")],
         kept_off: vec![
             ("bm".to_owned(), "Paused"),
             ("bm".to_owned(), "Maintenance"),

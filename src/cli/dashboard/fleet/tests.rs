@@ -1,5 +1,6 @@
 use super::*;
 use crate::core::fixtures;
+use crate::core::observed::QUARANTINE;
 use serde_json::json;
 
 type Change = fn(&mut World);
@@ -116,6 +117,22 @@ fn what_only_observes_or_has_ended_fences_nobody() {
         world.fences = Ok(vec![fence]);
         assert_eq!(told(&world)[0].1, State::Protected);
     }
+}
+
+/// S22: whatever else there is to say of it, a node that is Ready in the boot that was confirmed off comes first.
+#[test]
+fn a_node_that_people_have_to_act_on_comes_first() {
+    let mut world = well();
+    let mut node = node("a");
+    node.taints = vec![fixtures::taint(QUARANTINE, &node.boot_id, "NoSchedule")];
+    world.nodes = Ok(vec![node]);
+    let told = told(&world);
+    assert_eq!(told[0].1, State::Stranded);
+    assert!(
+        told[0].2.starts_with("SameBoot: Ready in the boot"),
+        "{told:?}"
+    );
+    assert_eq!(State::ALL[0], State::Stranded);
 }
 
 #[test]

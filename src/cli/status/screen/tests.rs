@@ -4,7 +4,7 @@ use super::*;
 use crate::api::device_status::PowerState;
 use crate::api::policy::{FenceMode, NodeFencingPolicy};
 use crate::cli::fences::{Warning, WarningKind};
-use crate::cli::status::Operator;
+use crate::cli::status::{Operator, StrandedNode};
 use crate::cli::table::WIDTH;
 use crate::cli::timeline::Moment;
 use serde_json::json;
@@ -79,6 +79,21 @@ fn policy(name: &str, ready: bool, budget_remaining: Option<u32>) -> Policy {
     }
 }
 
+/// What people have to act on stands above everything else.
+#[test]
+fn a_stranded_node_leads() {
+    let mut status = status();
+    status.stranded = vec![StrandedNode {
+        node: "worker-9".to_owned(),
+        reason: "SameBoot".to_owned(),
+        message: "Ready in the boot that was confirmed off".to_owned(),
+    }];
+    let text = screen(&status, None, false, at(30).expect("a time"));
+    let lead =
+        "ACTION REQUIRED: Node worker-9 (SameBoot) Ready in the boot that was confirmed\noff\n";
+    assert_eq!(text.strip_prefix(lead), Some(SCREEN), "{text}");
+}
+
 fn status() -> Status {
     let waits = "Held: 51% of the nodes that policy workers selects have to be Ready, and 6 of 12 are: it goes on by itself once there are more";
     let mut late = incident("worker-2", "Held", 20, waits);
@@ -88,6 +103,7 @@ fn status() -> Status {
             .to_owned(),
     }];
     Status {
+        stranded: Vec::new(),
         operator: Operator {
             leader: Some("node-fencing-operator-7d9c5b9f8b-x7k2p".to_owned()),
             renew_time: at(25),
@@ -170,6 +186,7 @@ fn whether_a_policy_is_ready_that_nobody_has_looked_at_is_not_known() {
 #[test]
 fn where_nobody_works_and_nothing_is_protected_that_is_said() {
     let nothing = Status {
+        stranded: Vec::new(),
         operator: Operator {
             leader: None,
             renew_time: None,

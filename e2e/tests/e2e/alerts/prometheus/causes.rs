@@ -113,8 +113,17 @@ impl Scene {
         bmc.faults(|faults| faults.power_state = Reading::Says(json!("Off")));
         request_probe(&self.lab, &device("twin")?, Timestamp::now()).await?;
         self.taint_spare("=lab:NoSchedule").await?;
+        self.strand("=lab:NoSchedule").await?;
         self.mark_spare("=2026-01-01T00:00:00Z").await?;
         self.admission("delete").await
+    }
+
+    /// Our mark of a deletion, without a claim.
+    async fn strand(&self, what: &str) -> Result<()> {
+        let taint = format!("nodefencing.io/detaching{what}");
+        let arguments = ["taint", "node", &node("stranger")?, &taint];
+        let plane = &self.lab.control_plane;
+        plane.kubectl_text(&arguments).await.map(drop)
     }
 
     async fn taint_spare(&self, what: &str) -> Result<()> {
@@ -179,6 +188,8 @@ impl Scene {
     async fn the_rest_is_told(&self) -> Result<()> {
         self.fires("OutOfServiceTaintOnReadyNode", &[("node", &node("spare")?)])
             .await?;
+        let stranded = [("node", &*node("stranger")?), ("reason", "ClaimMissing")];
+        self.fires("NodeFencingNodeStranded", &stranded).await?;
         self.fires("FenceDeviceUnreachable", &[("device", &device("silent")?)])
             .await?;
         self.fires(
@@ -269,9 +280,11 @@ impl Scene {
             probe_again(&self.lab, &device(case)?, 15).await?;
         }
         self.taint_spare("-").await?;
+        self.strand("-").await?;
         self.mark_spare("-").await?;
         self.admission("create").await?;
         self.resolves("OutOfServiceTaintOnReadyNode", &[]).await?;
+        self.resolves("NodeFencingNodeStranded", &[]).await?;
         self.resolves("FenceDeviceUnreachable", &[]).await?;
         self.resolves("FenceDeviceWrongMachine", &[]).await?;
         self.resolves("FenceDeviceOffWhileRunning", &[]).await?;

@@ -41,7 +41,7 @@ const fn row(alert: &'static str, wait: Option<&'static str>, cause: &'static st
 }
 
 /// Every alert of charts/node-fencing-operator/files/alerts.yaml.
-const ALERTS: [Row; 21] = [
+const ALERTS: [Row; 22] = [
     row(
         "NodeFencingStuck",
         Some("2s"),
@@ -66,6 +66,11 @@ const ALERTS: [Row; 21] = [
         "NodeFencingContradiction",
         None,
         "something renews the Lease of a node whose machine reads Off",
+    ),
+    row(
+        "NodeFencingNodeStranded",
+        Some("2s"),
+        "a mark of a deletion stands without its claim",
     ),
     row(
         "NodeFencingAwaitingApproval",
