@@ -3,7 +3,7 @@
 
 use node_fencing_operator::shell::metrics::table::{Kind, METRICS};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -219,5 +219,94 @@ fn every_metric_is_shown() {
             "{} is on no panel",
             metric.name
         );
+    }
+}
+
+/// Reasons by section, from a list of ours.
+fn listed(path: &str) -> BTreeMap<String, Vec<Vec<String>>> {
+    let mut found: BTreeMap<String, Vec<Vec<String>>> = BTreeMap::new();
+    let mut section = String::new();
+    let text = read(path);
+    for line in text
+        .lines()
+        .filter(|it| !it.is_empty() && !it.starts_with('#'))
+    {
+        match line.strip_prefix('[').and_then(|it| it.split_once(']')) {
+            Some((name, _)) => name.clone_into(&mut section),
+            None => {
+                let fields = line.split(" | ").map(str::to_owned).collect();
+                found.entry(section.clone()).or_default().push(fields);
+            }
+        }
+    }
+    found
+}
+
+/// The sources of the operator's Events, without their tests.
+fn sources(folder: &Path, text: &mut String) {
+    for entry in fs::read_dir(folder).expect("the folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if path.is_dir() && name != "tests" {
+            sources(&path, text);
+        } else if name.ends_with(".rs") && name != "tests.rs" {
+            let source = fs::read_to_string(&path).expect("UTF-8");
+            text.push_str(source.split("#[cfg(test)]").next().unwrap_or_default());
+        }
+    }
+}
+
+/// Whatever goes wrong pages somebody, or a line says why not. The reasons are those that tests/data/reasons.txt has of Events, which another test holds
+/// against the sources; of type Normal are those that the sources publish so.
+#[test]
+fn every_warning_has_an_alert_or_a_reason_why_not() {
+    let mut program = String::new();
+    sources(&root().join("src/shell"), &mut program);
+    let is_normal = |reason: &str| program.contains(&format!("false, \"{reason}\""));
+    let (reasons, table) = (
+        listed("tests/data/reasons.txt"),
+        listed("tests/data/warnings.txt"),
+    );
+    let row = |section: &str, reason: &str| {
+        let mut rows = table[section].iter();
+        rows.find(|row| row[0] == reason).is_some()
+    };
+    for section in [
+        "escalation",
+        "device",
+        "device-event",
+        "fence-event",
+        "node-event",
+        "any-event",
+    ] {
+        for reason in reasons[section].iter().map(|fields| &fields[0]) {
+            assert!(
+                is_normal(reason) || row(section, reason) || row(section, "*"),
+                "tests/data/warnings.txt has no row for {reason} of [{section}]"
+            );
+        }
+    }
+    for (section, rows) in &table {
+        for row in rows {
+            let reason = &row[0];
+            // The stage is the reason of its Event.
+            let is_known = reason == "*"
+                || reason == "Held"
+                || reasons[section].iter().any(|fields| fields[0] == *reason);
+            assert!(
+                is_known && !is_normal(reason),
+                "no Warning has the reason {reason} of [{section}]"
+            );
+            match row[1].as_str() {
+                "-" => assert!(
+                    row.get(2).is_some_and(|why| !why.is_empty()),
+                    "{reason}: why not?"
+                ),
+                alert => assert!(
+                    alerts().contains(alert),
+                    "{reason}: there is no alert {alert}"
+                ),
+            }
+        }
     }
 }
