@@ -26,6 +26,9 @@ A fence that has claimed its node goes on: its release is never stopped.";
 /// So that a slip of the hand does not leave nodes without a fence for years.
 const LONGEST: SignedDuration = SignedDuration::from_hours(30 * 24);
 
+/// How often a write is tried again that only the operator's status has overtaken.
+const CONFLICTS_MAX: u32 = 5;
+
 /// Begins the labels of what a Kustomization of Flux has applied.
 const FLUX: &str = "kustomize.toolkit.fluxcd.io/";
 
@@ -220,17 +223,33 @@ async fn write(
     verbed: &str,
 ) -> Done {
     let name = policy.metadata.name.as_deref().unwrap_or_default();
-    // The list is merged as a whole: one that somebody has changed meanwhile is refused.
-    let patch = json!({
-        "metadata": {
-            "resourceVersion": policy.metadata.resource_version,
-            "annotations": annotations,
-        },
-        "spec": {"pauseRequests": requests},
-    });
     let write = dry_run.write("node-fencing-editor");
-    let _: NodeFencingPolicy = cluster.patch(name, &patch, &write).await?;
-    dry_run.told("nodefencingpolicy", name, verbed)
+    let mut version = policy.metadata.resource_version.clone();
+    for _ in 0..CONFLICTS_MAX {
+        // The list is merged as a whole: one that somebody has changed meanwhile is refused.
+        let patch = json!({
+            "metadata": {"resourceVersion": version, "annotations": annotations},
+            "spec": {"pauseRequests": requests},
+        });
+        match cluster
+            .patch::<NodeFencingPolicy>(name, &patch, &write)
+            .await
+        {
+            Err(ClusterError::Changed { .. }) => {}
+            written => {
+                written?;
+                return dry_run.told("nodefencingpolicy", name, verbed);
+            }
+        }
+        // The operator writes the status right after a pause: that is no other list.
+        let now = find(cluster, name).await?;
+        if now.spec.pause_requests != policy.spec.pause_requests {
+            break;
+        }
+        version = now.metadata.resource_version;
+    }
+    let (kind, name) = ("NodeFencingPolicy".to_owned(), name.to_owned());
+    Err(ClusterError::Changed { kind, name }.into())
 }
 
 /// The API keeps whole seconds; never one too early.
