@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Exit code, and what it has said, in its own words, where and however.
@@ -211,14 +212,22 @@ fn what_a_newer_operator_has_written_is_left_out_and_named_by_every_command() {
 #[test]
 fn whose_clock_a_word_is_dated_by_is_said_where_it_is_this_machines() {
     let with_date = |date: Option<&'static str>| {
-        move |line: &str, _: &Value| {
+        // What is paused is read back.
+        let paused = Arc::new(Mutex::new(json!([])));
+        move |line: &str, sent: &Value| {
             if line.contains("selfsubjectreviews") {
                 let user = json!({"userInfo": {"username": "vera"}});
                 let review = json!({"metadata": {"creationTimestamp": date}, "status": user});
                 return ("201 Created", review);
             }
             let policies = of_ours("/nodefencingpolicies?").unwrap_or_default();
-            ("200 OK", policies.into_iter().next().unwrap_or_default())
+            let mut policy = policies.into_iter().next().unwrap_or_default();
+            let mut paused = paused.lock().expect("no panic while it is held");
+            if line.starts_with("PATCH ") {
+                *paused = sent["spec"]["pauseRequests"].clone();
+            }
+            policy["spec"]["pauseRequests"] = paused.clone();
+            ("200 OK", policy)
         }
     };
     for (name, date, is_said) in [
