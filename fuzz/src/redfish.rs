@@ -25,7 +25,7 @@ pub fn run(bytes: &[u8]) {
     if system.state == PowerState::Off {
         assert_eq!(document["PowerState"], "Off");
         let kind = document["@odata.type"].as_str().expect("a type");
-        assert!(kind.starts_with("#ComputerSystem."), "{kind}");
+        assert!(kind.contains("ComputerSystem"), "{kind}");
     }
     system.manager.iter().for_each(|path| within(path));
     if let Ok(reset) = system.reset {

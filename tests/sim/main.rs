@@ -46,7 +46,7 @@ use std::env;
 use std::ops::Range;
 
 /// The seeds of `make test`.
-const SEEDS: Range<u64> = 0..300;
+const SEEDS: Range<u64> = 600..900;
 
 /// All of them are judged.
 const BOUNDS: [&str; 13] = [
@@ -94,7 +94,7 @@ fn three_hundred_seeds_break_nothing_and_come_to_an_end() {
     let summary = many::play(seeds.clone());
     println!("{summary}");
     assert!(summary.violations.is_empty(), "{summary}");
-    if seeds.end - seeds.start >= SEEDS.end {
+    if seeds.end - seeds.start >= SEEDS.end - SEEDS.start {
         let never = faults::all()
             .into_iter()
             .filter(|fault| !summary.faults.contains_key(*fault));

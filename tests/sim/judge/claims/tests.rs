@@ -14,7 +14,7 @@ fn claimed_by_hand(bound: &Value) -> Vec<String> {
     let api = &scene.world.api;
     let record = json!({
         "metadata": {"name": "h-1"},
-        "spec": {"nodeName": "a", "trigger": {"type": "Manual", "requestedBy": "human", "reason": "smoke"}},
+        "spec": {"nodeName": "a", "trigger": {"type": "Manual", "requestedBy": "human", "reason": "smoke"}, "fence": {"mode": "Observe"}},
     });
     api.add("human", &FENCE, record).expect("a record");
     if !bound.is_null() {
