@@ -137,7 +137,14 @@ async fn ipmi_that_refuses_or_is_silent() {
         bench.bmc.faults(|faults| faults.replies.push(reply));
         bench
     };
+    // Of a machine that runs it is already on, and of one that does not it says nothing.
     let bench = said(0xd5);
+    let outcome = power_on(&Ipmi::new(bench.settings()).unwrap()).await;
+    assert!(
+        matches!(&outcome, Ok(OnOutcome::Unknown(error)) if error.to_string().contains("reads Off")),
+        "{outcome:?}"
+    );
+    bench.plug.set_power(true);
     let outcome = power_on(&Ipmi::new(bench.settings()).unwrap()).await;
     assert!(
         matches!(&outcome, Ok(OnOutcome::AlreadyOn { said }) if said.contains("0xd5")),

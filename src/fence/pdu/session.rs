@@ -236,7 +236,7 @@ impl Session {
             }
             let share = left / shares.max(1);
             shares = shares.saturating_sub(1);
-            self.at = Some(outlet.number);
+            self.at = None;
             let outcome = timeout(share, self.command_one(command, &outlet)).await;
             let is_silent = outcome.is_err();
             self.failed.retain(|(number, _)| *number != outlet.number);
@@ -261,6 +261,8 @@ impl Session {
                 problem: "it is not set, so no outlet is switched on".to_owned(),
             })?,
         };
+        self.link().await?;
+        self.at = Some(outlet.number);
         let answer = self.link().await?.ask(Kind::Set, bindings).await?;
         self.switched(outlet, &answer)
     }
