@@ -148,7 +148,8 @@ fn objects_get_the_verdicts_of_a_real_api_server_word_for_word() {
 #[test]
 fn a_name_fits_into_a_claim() {
     let api = api();
-    let spec = json!({"nodeName": "w", "trigger": {"type": "External"}});
+    let spec =
+        json!({"nodeName": "w", "trigger": {"type": "External"}, "fence": {"mode": "Observe"}});
     assert_eq!(create(&api, "NodeFence", &"n".repeat(54), &spec), Ok(()));
     let refused = create(&api, "NodeFence", &"n".repeat(55), &spec).expect_err("too long");
     assert_eq!(
