@@ -201,6 +201,8 @@ pub struct Learned {
     pub lease_before: Option<LeaseView>,
     /// It was read after the off command of this try: until then the kubelet was allowed to live, and from then on it is not.
     pub lease_after_off: bool,
+    /// It had moved before the first off command of a silent node: none is sent until then (time since boot).
+    pub off_waits_until: Option<Duration>,
     /// What the other NodeFences have sent was listed under this claim, beside which nobody sends an on: all that may still land is known.
     pub others_listed: bool,
     /// The evidence is in the NodeFence.
@@ -227,6 +229,13 @@ pub struct Busy {
 }
 
 impl Memory {
+    /// The Lease that a silent node had when it was claimed: another one forbids the first off command. None: that was waited for already, or a
+    /// command has gone out, after which a renewal speaks against the device.
+    pub fn lease_of_silence(&self) -> Option<&LeaseView> {
+        let before = self.learned.lease_before.as_ref();
+        before.filter(|_| self.learned.off_waits_until.is_none() && !self.has_commanded)
+    }
+
     /// Device work begins: its answer has to carry this order's number.
     pub fn begin(&mut self, commands: bool) {
         self.orders += 1;

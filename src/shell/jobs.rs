@@ -17,7 +17,7 @@ use crate::clock::{self, Clock};
 use crate::core::attempt::OffResult;
 use crate::core::incident::{Device, DeviceOrder, DeviceReply, Level, Settings};
 use crate::core::memory::{OwnClaim, Sight};
-use crate::core::observed::PodView;
+use crate::core::observed::{LeaseView, PodView};
 use crate::core::proof::DeviceReadings;
 use crate::core::reading::{PowerState, Reading};
 use crate::core::word;
@@ -51,6 +51,8 @@ pub struct Job {
     pub settings: Settings,
     /// The claim under which a command may be sent.
     pub claim: Option<OwnClaim>,
+    /// The Lease that the kubelet of a silent node had then: another one forbids the off command before the taint.
+    pub lease: Option<LeaseView>,
     /// What was made beside the claim.
     pub early: Option<EarlyDrivers>,
     /// What the devices have said so far, for whoever ends the work before it has an answer.

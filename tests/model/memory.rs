@@ -189,6 +189,8 @@ fn without_pauses(m: &mut Memory) {
     m.write_retry_at = None;
     m.rival_until = None;
     m.power_on.retry_at = None;
+    // It is waited for once, and over.
+    m.learned.off_waits_until = m.learned.off_waits_until.map(|_| LONG_BEFORE);
     // They hold the next claim back until a newer list is without them, and allow nothing.
     m.found_back.clear();
     if m.power_on.begun.is_some() {
@@ -214,6 +216,7 @@ fn without_the_past(m: &mut Memory) {
         m.learned.quiesce = Quiesce::default();
         m.learned.lease_before = None;
         m.learned.lease_after_off = false;
+        m.learned.off_waits_until = None;
     }
 }
 
@@ -268,6 +271,7 @@ pub fn changed(mut m: Memory, change: Change) -> Memory {
             m.learned.relist = false;
             m.learned.lease_before = None;
             m.learned.lease_after_off = false;
+            m.learned.off_waits_until = None;
             m.learned.evicted = false;
         }
         Change::Proof => {

@@ -18,7 +18,7 @@ use super::inherit::{heed_elsewhere, heed_list, unlisted};
 use super::level::{
     busy_stage, current_level, fail, heed_word, in_trouble, lost_device, names, note_devices,
 };
-use super::power_off::power_off;
+use super::power_off::{power_off, renewed};
 use super::prove::{late_on, prove, verification};
 use super::unclaimed::{awaiting_approval, bind};
 use super::{Moment, READ_PACE, act, held, holds, look_again, returning, wait};
@@ -107,7 +107,7 @@ pub(super) fn step(
     if s.mode == FenceMode::PowerOff
         && !level.is_manual()
         && !m.is_contradicted()
-        && let Some(decision) = power_off(s, m, &level, t)
+        && let Some(decision) = renewed(m, node, o, t).or_else(|| power_off(s, m, &level, t))
     {
         return decision;
     }

@@ -86,6 +86,8 @@ fn under_claim(memory: &Memory) -> Needs {
         .as_ref()
         .is_some_and(|attempt| !attempt.results.is_empty())
         || memory.is_contradicted();
+    let attempt = memory.attempt.as_ref();
+    let commanding = attempt.is_some_and(|it| it.recorded && it.results.is_empty());
     let judging = memory.learned.readings.is_some();
     let quiesced = memory.learned.quiesce.since.is_some();
     let many = memory.learned.quiesce.starting.len() > ONE_BY_ONE_MAX;
@@ -94,7 +96,7 @@ fn under_claim(memory: &Memory) -> Needs {
         false => memory.learned.quiesce.starting.clone(),
     };
     Needs {
-        lease: judging || memory.learned.lease_before.is_none() || commanded,
+        lease: judging || memory.learned.lease_before.is_none() || commanded || commanding,
         pods: !quiesced && (memory.learned.quiesce.listed.is_none() || many)
             || (judging && (memory.learned.pods.is_none() || memory.learned.relist)),
         starting,

@@ -3,13 +3,19 @@
 use super::super::attempt::{Attempt, OffResult};
 use super::super::incident::{Decision, Device, DeviceOrder, Effect, Level, Settings};
 use super::super::memory::Memory;
+use super::super::observed::{NodeView, Observed, Ready};
 use super::super::stage::Stage;
 use super::claimed::try_again;
 use super::level::{
     Failure, answer, in_trouble, judge_level, names, new_attempt, order, uncontrolled,
 };
 use super::usable::note_contradiction;
-use super::{Moment, act};
+use super::{Moment, READ_PACE, act, look_again, wait};
+use std::time::Duration;
+
+/// A kubelet renews its Lease every 10 s, a quarter of its `nodeLeaseDurationSeconds`; with two seconds to spare.
+/// Source: `pkg/kubelet/kubelet.go`, `nodeLeaseRenewIntervalFraction` (v1.36).
+pub(super) const LEASE_RENEWAL_MAX: Duration = Duration::from_secs(12);
 
 /// An outlet takes an off that changes nothing, so its Off is our doing only if it was seen to have power before. Without that the last On of a
 /// BMC that dies with it would contradict it (L1). And a device without a positive control proves nothing unless it reads On before (S25).
@@ -29,6 +35,38 @@ fn futile(s: &Settings, m: &Memory, level: &Level) -> Option<Failure> {
         None => Ok(()),
     };
     judge_level(level, proves).err()
+}
+
+/// A kubelet that is reached again renews its Lease first and reports up to 10 s later: a silent node whose Lease has moved since the claim is given
+/// the time for that, once. What stays silent is turned off: a last renewal may have been on its way, and a kubelet that hangs may renew on.
+pub(super) fn renewed(
+    m: &mut Memory,
+    node: &NodeView,
+    o: &Observed,
+    t: &Moment,
+) -> Option<Decision> {
+    let attempt = m.attempt.as_ref().filter(|it| it.results.is_empty())?;
+    if !attempt.recorded || m.busy.is_some() || node.ready() != Ready::Unknown {
+        return None;
+    }
+    if let Some(before) = m.lease_of_silence() {
+        let Some(lease) = o.lease.present() else {
+            let why = o.lease.why();
+            let words = format!("reads the kubelet's Lease before the off command{why}");
+            let decision = look_again(m, Stage::Fencing, words, t, READ_PACE);
+            return Some(in_trouble(m, decision));
+        };
+        if lease == before {
+            return None;
+        }
+        m.learned.off_waits_until = Some(t.now + LEASE_RENEWAL_MAX);
+    }
+    let until = m.learned.off_waits_until.filter(|until| t.now < *until)?;
+    let words = format!(
+        "the kubelet of Node {} has renewed its Lease since the claim; the off command waits 12 s for its report",
+        node.name
+    );
+    Some(in_trouble(m, wait(Stage::Fencing, words)).until(until))
 }
 
 /// Intent, then the command. `None` once the command has ended, however: the readings decide.

@@ -20,13 +20,11 @@ use super::claimed::try_again;
 use super::contradiction::{after_life, note_life};
 use super::ending::{confirmed, late_off};
 use super::level::{busy_stage, fail, in_trouble, names, order, unresolved};
+use super::power_off::LEASE_RENEWAL_MAX;
 use super::{Moment, READ_PACE, act, look_again, wait};
 use crate::api::settings::{FenceMode, PodDeletion};
 use std::time::Duration;
 
-/// A kubelet renews its Lease every 10 s, a quarter of its `nodeLeaseDurationSeconds`; with two seconds to spare.
-/// Source: `pkg/kubelet/kubelet.go`, `nodeLeaseRenewIntervalFraction` (v1.36).
-const LEASE_RENEWAL_MAX: Duration = Duration::from_secs(12);
 /// Times that the quiesce may begin anew before a human is called.
 const REQUIESCES_MAX: u32 = 5;
 /// `nodeLeaseDurationSeconds` of a kubelet: four renewals (KubeletConfiguration's default).

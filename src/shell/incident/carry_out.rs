@@ -271,6 +271,7 @@ impl Round<'_> {
             limit,
             settings: settings.clone(),
             claim: self.incident.memory.claim.clone(),
+            lease: self.incident.memory.lease_of_silence().cloned(),
             early: self.incident.early.take(),
             heard: Heard::default(),
         };

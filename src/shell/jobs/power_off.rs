@@ -5,11 +5,12 @@ use crate::api::fence_status::AttemptAction;
 use crate::clock;
 use crate::core::attempt::{Attempt, OffResult};
 use crate::core::incident::Device;
-use crate::core::observed::Ready;
+use crate::core::observed::{LeaseView, NodeView, Ready, Seen};
 use crate::core::taint;
 use crate::fence::error::DeviceError;
 use crate::fence::{FenceSession, OffOutcome};
 use crate::shell::context::Context;
+use crate::shell::slim::SlimNode;
 use futures::future::{Either, ready, select};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -127,13 +128,14 @@ pub(super) fn unsent(error: &DeviceError) -> OffResult {
 /// S11, F12: no power command without a held claim, read by quorum right before it is sent, nor against a no, read beside it.
 async fn still_claimed(context: &Context, job: &Job, attempt: &Attempt) -> Result<(), String> {
     let held = job.claim.as_ref().ok_or("no claim is held")?;
-    let node = pin!(observe::node(context, &job.settings.node));
+    let node = pin!(node_and_lease(context, job));
     let fence = pin!(observe::fence(context, &job.settings.fence));
     // Side by side, but under our taint the second one is not waited for.
     let (node, fence) = match select(node, fence).await {
         Either::Left((node, fence)) => (node, Either::Left(fence)),
         Either::Right((fence, node)) => (node.await, Either::Right(ready(fence))),
     };
+    let (node, lease) = node;
     let node = unwanted::there(node, "the Node")?.view();
     if node.uid != held.uid || node.claim() != Some(held.value.as_str()) {
         return Err(format!(
@@ -159,6 +161,39 @@ async fn still_claimed(context: &Context, job: &Job, attempt: &Attempt) -> Resul
         // The machine has power while its volumes are being detached: no human's no makes that safe, and none stops the fence any more (S15).
         // Nor is the record asked for: whoever makes it anew waits for this command like for any (S23).
         true => Ok(()),
-        false => unwanted::still_wanted(context, fence.await, &node, attempt),
+        false => {
+            still_silent(job, &node, lease)?;
+            unwanted::still_wanted(context, fence.await, &node, attempt)
+        }
+    }
+}
+
+/// The Lease is asked for where it may forbid the command.
+async fn node_and_lease(context: &Context, job: &Job) -> (Seen<SlimNode>, Seen<LeaseView>) {
+    let name = &job.settings.node;
+    match job.lease {
+        Some(_) => tokio::join!(
+            observe::node(context, name),
+            observe::lease(&context.reads, name)
+        ),
+        None => (observe::node(context, name).await, Seen::NotRead),
+    }
+}
+
+/// A kubelet that is reached again renews its Lease before it reports: the machine runs. Compared for equality only, whatever its clock says.
+fn still_silent(job: &Job, node: &NodeView, lease: Seen<LeaseView>) -> Result<(), String> {
+    let Some(before) = job.lease.as_ref() else {
+        return Ok(());
+    };
+    if node.ready() != Ready::Unknown {
+        return Ok(());
+    }
+    let lease = unwanted::there(lease, "the kubelet's Lease")?;
+    match lease == *before {
+        true => Ok(()),
+        false => Err(format!(
+            "the kubelet of Node {} has renewed its Lease since the claim ({} -> {})",
+            node.name, before.renew_time, lease.renew_time
+        )),
     }
 }

@@ -116,6 +116,7 @@ impl Lab {
             seen: true,
         });
         let job = Job {
+            lease: None,
             heard: Heard::default(),
             early: None,
             order,
@@ -129,6 +130,7 @@ impl Lab {
 
     async fn run_early(&self, order: DeviceOrder, early: Option<EarlyDrivers>) -> DeviceReply {
         let job = Job {
+            lease: None,
             heard: Heard::default(),
             early,
             order,
@@ -339,6 +341,7 @@ async fn a_human_s_word_is_looked_at_beside_every_device_of_the_node() {
     level.devices[0].name = "manualConfirmation".to_owned();
     level.devices[0].manual = true;
     let job = Job {
+        lease: None,
         heard: Heard::default(),
         early: None,
         order: DeviceOrder::Look,
@@ -364,6 +367,7 @@ async fn a_human_s_word_is_looked_at_beside_every_device_of_the_node() {
         is_ahead: false,
     };
     let confirmed = Job {
+        lease: None,
         settings: Settings {
             word: Some(word),
             ..fixtures::settings()

@@ -196,3 +196,15 @@ fn pods_are_deleted_next_if_any_is_stuck_and_the_policy_wants_it() {
     assert!(evicts_next(&settings(), &stuck));
     assert!(!evicts_next(&settings(), &judging()));
 }
+
+/// The off command leaves next, and a Lease that has moved forbids it.
+#[test]
+fn the_lease_is_read_right_before_the_off_command() {
+    let mut memory = Memory {
+        attempt: Some(attempt()),
+        ..quiet()
+    };
+    assert!(under_the_claim(&memory).lease && foresee(&memory).lease);
+    memory.attempt.as_mut().expect("an attempt").recorded = false;
+    assert!(!under_the_claim(&memory).lease);
+}

@@ -52,6 +52,7 @@ impl Read {
 /// Reads the first level; the others' devices are waited for so long once it reads off.
 async fn read(lab: &Lab, settings: Settings, grace: Duration) -> Read {
     let job = Job {
+        lease: None,
         heard: Heard::default(),
         early: None,
         order: DeviceOrder::Look,
@@ -180,6 +181,7 @@ async fn a_look_waits_for_a_device_that_hangs_only_where_all_are_needed() {
     for (require, heard) in [(Require::Any, [true, false]), (Require::All, [true, true])] {
         settings.levels[0].require = require;
         let job = Job {
+            lease: None,
             heard: Heard::default(),
             early: None,
             order: DeviceOrder::Look,
@@ -232,6 +234,7 @@ async fn beside_a_human_s_word_every_device_is_asked_first_and_to_the_end() {
         .put("GET /redfish/v1/Systems/2", 200, system("On", MACHINE));
 
     let job = Job {
+        lease: None,
         heard: Heard::default(),
         early: None,
         order: DeviceOrder::Look,
@@ -257,6 +260,7 @@ async fn what_is_said_is_known_before_the_work_ends() {
         .delay("GET /redfish/v1/Systems/2", Duration::from_millis(100));
     let settings = settings_of(&["bmc", "bmc-2"]);
     let job = Job {
+        lease: None,
         heard: Heard::default(),
         early: None,
         order: DeviceOrder::Confirm { window: LONG },

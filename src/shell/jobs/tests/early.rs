@@ -146,6 +146,7 @@ async fn a_device_that_was_changed_since_the_order_is_not_asked() {
         let lab = Lab::new().await;
         version.clone_into(&mut settings.levels[0].devices[0].version);
         let job = Job {
+            lease: None,
             heard: Heard::default(),
             early: None,
             order: DeviceOrder::Look,

@@ -11,6 +11,7 @@ async fn off_within(lab: &Lab, device: &str, limit: Duration) -> OffResult {
         ..fixtures::attempt()
     };
     let job = Job {
+        lease: None,
         heard: Heard::default(),
         early: None,
         order: DeviceOrder::Off(attempt),

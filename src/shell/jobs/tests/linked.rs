@@ -75,6 +75,7 @@ async fn outlets_of_one_number_on_linked_units_are_read_side_by_side() {
         })
         .into();
     let job = Job {
+        lease: None,
         heard: Heard::default(),
         early: None,
         order: DeviceOrder::Confirm {

@@ -48,6 +48,7 @@ async fn what_the_preparation_of_an_off_reads_is_heard() {
     let lab = Lab::new().await;
     lab.cluster.put(RESET, 403, failure(403, "no").1);
     let mut job = Job {
+        lease: None,
         heard: Heard::default(),
         early: None,
         order: DeviceOrder::Off(fixtures::attempt()),

@@ -190,3 +190,51 @@ async fn a_device_that_was_changed_since_the_intent_is_not_turned_off() {
         assert_eq!(lab.requests().contains(&RESET.to_owned()), is_sent);
     }
 }
+
+const LEASE: &str = "GET /apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/worker-1";
+
+/// The off command of a silent node, claimed when its Lease was of `before`; now it is of `now`.
+async fn off_with_lease(lab: &Lab, before: &str, now: &Value) -> OffResult {
+    lab.cluster.put(LEASE, 200, now.clone());
+    let job = Job {
+        heard: Heard::default(),
+        early: None,
+        order: DeviceOrder::Off(fixtures::attempt()),
+        level: fixtures::level(),
+        limit: Duration::from_secs(10),
+        settings: fixtures::settings(),
+        claim: Some(fixtures::own_claim("fence-n1")),
+        lease: Some(LeaseView {
+            renew_time: before.to_owned(),
+        }),
+    };
+    match run(&lab.context, &job).await {
+        DeviceReply::Commanded { mut results, .. } => results.remove("bmc").expect("a result"),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A kubelet that is reached again renews its Lease up to 10 s before it reports (HOLES B2).
+#[tokio::test]
+async fn a_lease_that_has_moved_since_the_claim_sends_nothing() {
+    let (then, since) = ("2026-01-02T00:00:00.000000Z", "2026-01-02T00:00:10.000000Z");
+    let lease = |time: &str| json!({"metadata": {"name": "worker-1", "uid": "uid-lease"}, "spec": {"renewTime": time}});
+    let lab = Lab::new().await;
+    let result = off_with_lease(&lab, then, &lease(since)).await;
+    let words = result.words();
+    assert!(matches!(result, OffResult::NotSent(_)), "{words}");
+    assert!(words.contains("has renewed its Lease"), "{words}");
+    assert_eq!(lab.requests(), [SYSTEM, NODE]);
+    let result = off_with_lease(&lab, then, &lease(then)).await;
+    assert_eq!(result, OffResult::Accepted);
+}
+
+/// Without it nothing shows that the node is still silent.
+#[tokio::test]
+async fn without_the_lease_nothing_is_sent() {
+    let lab = Lab::new().await;
+    let another = json!({"metadata": {"name": "worker-2", "uid": "uid-lease"}, "spec": {}});
+    let result = off_with_lease(&lab, "2026-01-02T00:00:00.000000Z", &another).await;
+    let words = result.words();
+    assert!(matches!(result, OffResult::NotSent(_)), "{words}");
+}
