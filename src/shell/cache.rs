@@ -228,6 +228,7 @@ impl Watches<'_> {
         let heard = self.heard.clone();
         let api = Api::<K>::all(self.client.clone());
         let revision = self.revision.clone();
+        let seen = self.revision.clone();
         let is_old = move || old_or_back(&revision);
         let objects = listed_anew(is_old, move || watcher(api.clone(), config.clone()))
             .modify(trim)
@@ -236,12 +237,24 @@ impl Watches<'_> {
                 if !matches!(event, Event::Init) {
                     heard.now(kind);
                 }
+                if kind == "Node" {
+                    note_version(&seen, event);
+                }
             })
             .default_backoff();
         let events = reflector::reflector(writer, objects);
         let (known, changes) = (store.clone(), self.changes.clone());
         self.tasks.spawn(tell(kind, events, known, changes, change));
         store
+    }
+}
+
+/// S18: a Node that is read later is no older than this.
+fn note_version<K: Resource>(revision: &Revision, event: &Event<K>) {
+    match event {
+        Event::Apply(node) | Event::InitApply(node) => revision.saw_node(node.meta()),
+        Event::Delete(node) => revision.forget_node(&name(node)),
+        Event::Init | Event::InitDone => {}
     }
 }
 
@@ -353,6 +366,27 @@ mod tests {
     fn node(name: &str) -> SlimNode {
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
         serde_json::from_value(node).expect("a Node")
+    }
+
+    /// S18: a Node that is read is compared with the newest that was shown, whatever the store has by then.
+    #[test]
+    fn the_versions_of_nodes_that_a_watch_shows_are_kept_until_they_are_deleted() {
+        let version = |number: &str| {
+            let mut node = node("a");
+            node.metadata.uid = Some("uid-1".to_owned());
+            node.metadata.resource_version = Some(number.to_owned());
+            node
+        };
+        let revision = Revision::default();
+        let newest = |event: Event<SlimNode>| {
+            note_version(&revision, &event);
+            revision.node("a").map(|(_, newest)| newest)
+        };
+        assert_eq!(newest(Event::InitApply(version("120"))), Some(120));
+        assert_eq!(newest(Event::Apply(version("130"))), Some(130));
+        assert_eq!(newest(Event::Init), Some(130));
+        assert_eq!(newest(Event::InitApply(version("90"))), Some(130));
+        assert_eq!(newest(Event::Delete(version("140"))), None);
     }
 
     /// What is told of these events of a watch.

@@ -22,7 +22,12 @@ use std::time::Duration;
 
 /// Quorum GET of a Node.
 pub async fn node(context: &Context, name: &str) -> Seen<SlimNode> {
-    get(Api::<SlimNode>::all(context.reads.clone()), name).await
+    let seen = context.revision.node(name);
+    let node = get(Api::<SlimNode>::all(context.reads.clone()), name).await;
+    if let Seen::Present(node) = &node {
+        context.revision.note_node(seen, &node.metadata);
+    }
+    node
 }
 
 /// The reads of a round. What can be foreseen is read at once with the Node, the rest when the Node says that it is needed.

@@ -1,12 +1,15 @@
 //! Has the cluster gone back in time?
 
+use kube::api::ObjectMeta;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 /// The newest resourceVersion seen. A quorum LIST that is older means that etcd was restored from a backup (S18); the
 /// numbers are comparable since Kubernetes 1.35 by contract (KEP-5504) and before by implementation. Lists are only read for incidents, and
-/// a cluster that goes on overtakes what was seen: so the Lease is looked at too, which every replica reads or writes every few seconds.
-/// Cheap to clone.
+/// a cluster that goes on overtakes what was seen, as one does at once whose etcd was restored with `--bump-revision`: that raises the versions of
+/// lists, and those of no object. So the Lease is looked at too, which every replica reads or writes every few seconds, and each Node that is
+/// read. Cheap to clone.
 #[derive(Default, Clone)]
 pub struct Revision {
     state: Arc<Mutex<State>>,
@@ -16,6 +19,8 @@ pub struct Revision {
 #[derive(Default)]
 struct State {
     newest: u64,
+    /// The uid and the newest version of each Node, by name.
+    nodes: BTreeMap<String, (String, u64)>,
     /// Why every destructive step is frozen.
     frozen: Option<String>,
 }
@@ -51,6 +56,39 @@ impl Revision {
         }
     }
 
+    /// Takes note of a Node that a watch has shown. It may be an old one, but it has been.
+    pub fn saw_node(&self, node: &ObjectMeta) {
+        let (Some(name), Some((uid, version))) = (&node.name, version_of(node)) else {
+            return;
+        };
+        let mut state = self.lock();
+        let known = state.nodes.entry(name.clone()).or_default();
+        let newest = match known.0 == uid {
+            true => version.max(known.1),
+            false => version,
+        };
+        *known = (uid, newest);
+    }
+
+    /// The Node is gone.
+    pub fn forget_node(&self, name: &str) {
+        self.lock().nodes.remove(name);
+    }
+
+    /// The uid of the Node and its newest version so far: to be asked before a GET of it is sent.
+    pub fn node(&self, name: &str) -> Option<(String, u64)> {
+        self.lock().nodes.get(name).cloned()
+    }
+
+    /// Takes note of a Node that was read by quorum, and asked for when `seen` was known of it.
+    pub fn note_node(&self, seen: Option<(String, u64)>, node: &ObjectMeta) {
+        if let (Some((of, before)), Some((uid, now))) = (seen, version_of(node))
+            && of == uid
+        {
+            self.compare(before, now);
+        }
+    }
+
     /// Why every destructive step is frozen, if it is.
     pub fn frozen(&self) -> Option<String> {
         self.lock().frozen.clone()
@@ -80,9 +118,53 @@ impl Revision {
     }
 }
 
+/// Its uid and its version.
+fn version_of(meta: &ObjectMeta) -> Option<(String, u64)> {
+    let version = meta.resource_version.as_ref()?.parse().ok()?;
+    Some((meta.uid.clone()?, version))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn node(uid: &str, version: &str) -> ObjectMeta {
+        ObjectMeta {
+            name: Some("worker-1".to_owned()),
+            uid: Some(uid.to_owned()),
+            resource_version: Some(version.to_owned()),
+            ..ObjectMeta::default()
+        }
+    }
+
+    /// S18: `--bump-revision` raises the versions of lists, and those of no object.
+    #[test]
+    fn a_node_that_is_older_than_it_was_is_a_cluster_that_went_back() {
+        let revision = Revision::default();
+        let read = |uid: &str, version: &str| {
+            let seen = revision.node("worker-1");
+            revision.note_node(seen, &node(uid, version));
+            revision.frozen()
+        };
+        assert_eq!(read("uid-1", "50"), None);
+        revision.saw_node(&node("uid-1", "120"));
+        // A watch that begins anew may tell of the past.
+        revision.saw_node(&node("uid-1", "90"));
+        assert_eq!(revision.node("worker-1"), Some(("uid-1".to_owned(), 120)));
+        assert_eq!(read("uid-1", "120"), None);
+        // It was asked for before the watch has shown a newer one.
+        let seen = revision.node("worker-1");
+        revision.saw_node(&node("uid-1", "130"));
+        revision.note_node(seen, &node("uid-1", "125"));
+        assert_eq!(revision.frozen(), None);
+        // Another Node of its name, and one that is gone.
+        assert_eq!(read("uid-2", "100"), None);
+        revision.forget_node("worker-1");
+        assert_eq!(read("uid-1", "100"), None);
+        revision.saw_node(&node("uid-1", "130"));
+        let words = read("uid-1", "100").unwrap_or_default();
+        assert!(words.contains("130") && words.contains("100"), "{words}");
+    }
 
     /// S18: a quorum LIST older than what was seen before it was sent means that etcd was restored.
     #[test]

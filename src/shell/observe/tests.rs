@@ -115,6 +115,26 @@ async fn everything_is_read_from_the_quorum() {
     assert!(!requests.iter().any(cached), "{requests:?}");
 }
 
+/// S18: where lists are newer than ever (`--bump-revision`) it is the Node that went back.
+#[tokio::test]
+async fn a_node_that_is_older_than_a_watch_has_shown_freezes_the_round_that_reads_it() {
+    let cluster = cluster().await;
+    cluster.put(PODS, 200, fake::list("Pod", "1000000007", &[]));
+    let context = cluster.context();
+    let shown = |version: &str| {
+        let node: SlimNode = serde_json::from_value(fake::node()).expect("a Node");
+        kube::api::ObjectMeta {
+            resource_version: Some(version.to_owned()),
+            ..node.metadata
+        }
+    };
+    context.revision.saw_node(&shown("7"));
+    assert_eq!(read(&context, EVERYTHING).await.frozen, None);
+    context.revision.saw_node(&shown("9"));
+    let words = read(&context, EVERYTHING).await.frozen.unwrap_or_default();
+    assert!(words.contains("from 9 to 7"), "{words}");
+}
+
 /// A pod that could still start when it was listed.
 fn startable(name: &str) -> PodView {
     let pod = serde_json::from_value(pod(name, json!([]))).expect("a pod");
