@@ -6,7 +6,9 @@
 //! A pin belongs to one Node by uid, and stays as long as that Node does. It follows the Node to another machine in one case
 //! only: the Node is Ready, its kubelet reports a new system UUID, *and* the device names that same one. This is a mainboard
 //! that was replaced, and the evidence is as good as that of the first pin: a kubelet alone, or a mis-wired device alone,
-//! cannot bring it about. In every other disagreement the pin stays and the device is refused until a human has looked.
+//! cannot bring it about. Nor does it follow to the machine of another Node that exists ([`taken`]): the owner of one node and its BMC could
+//! otherwise end the fencing of any other node by naming its UUID. In every other disagreement the pin stays and the device is refused until a
+//! human has looked.
 
 use super::observed::{NodeView, Ready};
 use super::proof::IdentityRule;
@@ -195,6 +197,30 @@ pub struct Wire {
     pub targets: Vec<String>,
     /// System UUID pinned for exactly this Node.
     pub uuid: Option<String>,
+}
+
+/// Why the pin of a Node does not follow it to the system that the device names now: that is pinned for another Node that exists, whose pin stands.
+/// A first pin is not judged here: the older one may be of a machine that was installed anew, so both nodes are blocked ([`duplicates`]).
+pub fn taken(
+    device: &FenceDevice,
+    node: &NodeView,
+    found: &Identity,
+    wires: &[Wire],
+) -> Option<String> {
+    let pin = pinned(device, node)?;
+    let Verdict::Pin(new) = judge(device, node, found) else {
+        return None;
+    };
+    let is_others = |wire: &&Wire| {
+        let uuid = wire.uuid.as_deref();
+        wire.node != node.name && uuid.is_some_and(|uuid| same_system(uuid, &new.uuid))
+    };
+    let other = wires.iter().find(is_others)?;
+    Some(format!(
+        "system UUID {} is pinned for Node {} (FenceDevice {}), so Node {} stays pinned to {}; if the machine of Node {} is this one now, delete \
+         FenceDevice {} and create it again",
+        new.uuid, other.node, other.device, node.name, pin.uuid, other.node, other.device
+    ))
 }
 
 /// Every (device, node) that must not be used, because another node resolves to the same system, and why. Two devices of

@@ -26,6 +26,7 @@ use crate::clock::Clock;
 use crate::core::identity::{self, Wire};
 use crate::core::observed::NodeView;
 use crate::core::proof::IdentityRule;
+use crate::core::reading::Identity;
 use crate::core::select;
 use crate::fence::FenceDriver;
 use crate::fence::address::AddressRules;
@@ -42,11 +43,17 @@ pub use crate::core::identity::rule as identity_rule;
 pub struct Devices {
     maker: Arc<Maker>,
     turns: Mutex<HashMap<String, Arc<Turn<()>>>>,
-    duplicates: RwLock<Option<Duplicates>>,
+    survey: RwLock<Option<Survey>>,
 }
 
 /// Why a (device, node) must not be used: another node resolves to the same system.
 pub type Duplicates = BTreeMap<(String, String), String>;
+
+/// All devices, compared with each other.
+struct Survey {
+    duplicates: Duplicates,
+    wires: Vec<Wire>,
+}
 
 impl Devices {
     /// `client` reads Secrets and ConfigMaps in `namespace`, the operator's own.
@@ -95,7 +102,7 @@ impl Devices {
                 bundles: Recent::default(),
             }),
             turns: Mutex::default(),
-            duplicates: RwLock::default(),
+            survey: RwLock::default(),
         }
     }
 
@@ -133,12 +140,15 @@ impl Devices {
     pub fn survey(&self, devices: &[&FenceDevice], nodes: &[NodeView]) -> BTreeSet<String> {
         self.maker.keyring.keep_those_of(devices);
         self.maker.note_versions(devices);
-        let found = identity::duplicates(&wires(devices, nodes));
-        let mut duplicates = self
-            .duplicates
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        let before = duplicates.replace(found.clone()).unwrap_or_default();
+        let wires = wires(devices, nodes);
+        let found = identity::duplicates(&wires);
+        let survey = Survey {
+            duplicates: found.clone(),
+            wires,
+        };
+        let mut surveyed = self.survey.write().unwrap_or_else(PoisonError::into_inner);
+        let before = surveyed.replace(survey).map(|before| before.duplicates);
+        let before = before.unwrap_or_default();
         let differs =
             |(pair, _): &(&(String, String), &String)| before.get(*pair) != found.get(*pair);
         let changed = found.iter().chain(&before).filter(differs);
@@ -147,24 +157,26 @@ impl Devices {
 
     /// The comparison is old: no device is believed until the next one.
     pub fn forget_survey(&self) {
-        *self
-            .duplicates
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = None;
+        *self.survey.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Why the device must not be used for this node: another node resolves to the same system (`DuplicateTarget`).
     pub fn duplicate(&self, device: &str, node: &str) -> Option<String> {
-        let duplicates = self
-            .duplicates
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        match &*duplicates {
-            Some(duplicates) => duplicates
+        let survey = self.survey.read().unwrap_or_else(PoisonError::into_inner);
+        match &*survey {
+            Some(survey) => survey
+                .duplicates
                 .get(&(device.to_owned(), node.to_owned()))
                 .cloned(),
             None => Some("the devices have not been compared with each other yet".to_owned()),
         }
+    }
+
+    /// Why the pin of the Node does not follow it to the system that answers at the device now ([`identity::taken`]).
+    pub fn taken(&self, device: &FenceDevice, node: &NodeView, found: &Identity) -> Option<String> {
+        let survey = self.survey.read().unwrap_or_else(PoisonError::into_inner);
+        let survey = survey.as_ref()?;
+        identity::taken(device, node, found, &survey.wires)
     }
 
     /// Who must answer at this device when the node is fenced: [`identity_rule`], and nobody if two nodes share a system.

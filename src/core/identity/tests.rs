@@ -257,3 +257,33 @@ fn two_devices_of_one_node_may_share_a_system() {
     ];
     assert_eq!(blocked(&wires), []);
 }
+
+/// HOLES D2: who owns a node and its BMC names the UUID of another one, whose fencing stays as it is.
+#[test]
+fn a_pin_does_not_follow_its_node_to_the_machine_of_another() {
+    let attacker = device("Required", Some(OURS));
+    let now = node(OTHER, "True");
+    let wire = |node: &str, uuid: &str| Wire {
+        device: format!("{node}-bmc"),
+        node: node.to_owned(),
+        node_exists: true,
+        targets: Vec::new(),
+        uuid: Some(uuid.to_owned()),
+    };
+    let wires = [wire("w1", OURS), wire("victim", OTHER)];
+    let words = taken(&attacker, &now, &says(Some(OTHER)), &wires).expect("refused");
+    for part in [OTHER, "victim", "victim-bmc", OURS] {
+        assert!(words.contains(part), "{words}");
+    }
+    // The old pin stands on both sides, so nothing blocks the victim.
+    assert!(matches!(rule(&attacker, &now), IdentityRule::Refused(_)));
+    assert!(duplicates(&wires).is_empty());
+    // A mainboard that nobody else had is followed, and what the node does not report was never a new pin.
+    assert_eq!(
+        taken(&attacker, &now, &says(Some(OTHER)), &wires[..1]),
+        None
+    );
+    let before = node(OURS, "True");
+    assert_eq!(taken(&attacker, &before, &says(Some(OTHER)), &wires), None);
+    assert_eq!(taken(&attacker, &before, &says(Some(OURS)), &wires), None);
+}

@@ -110,6 +110,22 @@ impl Prober {
         task::Task::new(Arc::clone(&self)).run(changes).await;
     }
 
+    /// Why the device must not be used for this node: another node resolves to the same system, or had what answers now pinned before.
+    fn in_the_way(
+        &self,
+        device: &FenceDevice,
+        node: &str,
+        finding: Option<&Finding>,
+    ) -> Option<String> {
+        let taken = || {
+            let finding = finding?;
+            let found = finding.identity.as_ref()?;
+            self.devices.taken(device, &finding.node, found)
+        };
+        let duplicate = self.devices.duplicate(&device.name_any(), node);
+        duplicate.or_else(taken)
+    }
+
     /// How ready this process has found the device (its name) to be for the node; none: not looked at yet.
     pub fn readiness(&self, device: &str, node: &str) -> Option<Readiness> {
         let pair = Pair {

@@ -374,7 +374,7 @@ impl Task {
             control: known.control.clone(),
         };
         known.doubt = doubt.filter(|_| !renewed);
-        let duplicate = self.prober.devices.duplicate(&pair.device, &pair.node);
+        let duplicate = self.prober.in_the_way(device, &pair.node, Some(&finding));
         let judgement = judge::judge(device, &finding, duplicate.as_deref());
         known.take(device, finding, &judgement);
         self.writer.mark(&pair.device, now, patience(device));

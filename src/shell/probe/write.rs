@@ -170,8 +170,10 @@ impl Writer {
         let nodes: Vec<_> = schedule
             .nodes_of(&name)
             .map(|(pair, fenced)| {
-                let duplicate = self.prober.devices.duplicate(&name, &pair.node);
-                (pair, fenced, duplicate, known.get(pair))
+                let known = known.get(pair);
+                let finding = known.and_then(|known| known.finding.as_deref());
+                let duplicate = self.prober.in_the_way(device, &pair.node, finding);
+                (pair, fenced, duplicate, known)
             })
             .collect();
         let trimmed = nodes.iter().find_map(|(_, _, _, known)| {

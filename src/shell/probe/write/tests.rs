@@ -267,3 +267,48 @@ fn a_device_s_clock_is_read_now_and_then() {
     let asked_for = device(json!({PROBE_REQUESTED_AT: "2026-11-22T08:00:00Z"}));
     assert_eq!(extent(&asked_for, Some(now), now), Extent::Whole);
 }
+
+/// S5, HOLES D2: Node worker-1 and its device name the machine of another Node. Its pin stays what it was, and its device is not used.
+#[tokio::test]
+async fn a_pin_that_would_follow_to_the_machine_of_another_node_stays() {
+    const BEFORE: &str = "99999999-2222-4333-8444-555555555555";
+    let cluster = Cluster::new().await;
+    let (mut writer, _publisher) = writer(&cluster);
+    let pin = |node: &str, uid: &str, uuid: &str| json!({"systems": [{"nodeName": node, "nodeUID": uid, "uuid": uuid}]});
+    let mut attacker = device(json!({}));
+    attacker.status = serde_json::from_value(pin("worker-1", "uid-1", BEFORE)).ok();
+    let mut other = device(json!({}));
+    other.metadata.name = Some("other-bmc".to_owned());
+    other.spec.node_name = Some("other".to_owned());
+    other.status = serde_json::from_value(pin("other", "uid-2", fixtures::MACHINE)).ok();
+    let victim = NodeView {
+        name: "other".to_owned(),
+        uid: "uid-2".to_owned(),
+        ..fixtures::node()
+    };
+    let devices = Arc::clone(&writer.prober.devices);
+    let mut rendered = |nodes: &[NodeView]| {
+        devices.survey(&[&attacker, &other], nodes);
+        let identity = Some(Identity {
+            system_uuid: Some(fixtures::MACHINE.to_owned()),
+            serial_number: None,
+        });
+        let finding = finding(Ok(answer()));
+        found(
+            &writer,
+            Finding {
+                identity,
+                ..finding
+            },
+        );
+        let status = writer.render(&attacker, &schedule(false));
+        let ready = status.conditions.iter().find(|it| it.type_ == "Ready");
+        (ready.expect("Ready").reason.clone(), status.systems)
+    };
+    let (reason, systems) = rendered(&[fixtures::node(), victim]);
+    assert_eq!(reason, "DuplicateTarget");
+    assert!(systems.iter().all(|it| it.uuid == BEFORE), "{systems:?}");
+    // Nobody else's: it is a mainboard that was replaced.
+    let (reason, _) = rendered(&[fixtures::node()]);
+    assert_ne!(reason, "DuplicateTarget");
+}
