@@ -29,6 +29,41 @@ pub fn matches(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> b
         })
 }
 
+/// Labels below `kubernetes.io` and `k8s.io` that NodeRestriction lets a kubelet set on its own Node (`k8s.io/kubelet/pkg/apis`, `IsKubeletLabel`,
+/// v1.36), but for those below `kubelet.kubernetes.io` and `node.kubernetes.io`.
+const OF_KUBELETS: [&str; 10] = [
+    "beta.kubernetes.io/arch",
+    "beta.kubernetes.io/instance-type",
+    "beta.kubernetes.io/os",
+    "failure-domain.beta.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "kubernetes.io/arch",
+    "kubernetes.io/hostname",
+    "kubernetes.io/os",
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+];
+
+/// The first label of the selector that a kubelet may set on its own Node: whoever owns a node may join what is selected, or leave it.
+pub fn kubelet_label(selector: &LabelSelector) -> Option<&str> {
+    let expressions = selector.match_expressions.iter().map(|it| &it.key);
+    let mut keys = selector.match_labels.keys().chain(expressions);
+    keys.find(|key| is_of_kubelets(key)).map(String::as_str)
+}
+
+fn is_of_kubelets(key: &str) -> bool {
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    let is_below = |of: &str| {
+        let rest = domain.strip_suffix(of);
+        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    };
+    let is_restricted = is_below("kubernetes.io") || is_below("k8s.io");
+    !is_restricted
+        || is_below("kubelet.kubernetes.io")
+        || is_below("node.kubernetes.io")
+        || OF_KUBELETS.contains(&key)
+}
+
 /// Policies of the same, highest priority select one node: none of them acts there.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
 pub struct Conflict {

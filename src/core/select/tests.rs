@@ -170,3 +170,30 @@ fn a_node_that_never_reported_or_is_ready_is_not_fenceable() {
         assert!(fenceable(&node).is_err(), "{node:?}");
     }
 }
+
+/// HOLES D3: as NodeRestriction has it.
+#[test]
+fn a_kubelet_sets_its_own_labels_but_not_those_that_kubernetes_keeps() {
+    for (key, is_its_own) in [
+        ("tier", true),
+        ("example.com/tier", true),
+        ("notkubernetes.io/tier", true),
+        ("kubernetes.io/hostname", true),
+        ("topology.kubernetes.io/zone", true),
+        ("node.kubernetes.io/instance-type", true),
+        ("x.kubelet.kubernetes.io/tier", true),
+        ("node-role.kubernetes.io/worker", false),
+        ("node-restriction.kubernetes.io/tier", false),
+        ("example.node-restriction.kubernetes.io/tier", false),
+        ("kubernetes.io/tier", false),
+        ("x.k8s.io/tier", false),
+    ] {
+        let by_value = json!({"matchLabels": {"a.k8s.io/b": "", key: "x"}});
+        let by_key = json!({"matchExpressions": [{"key": key, "operator": "DoesNotExist"}]});
+        for selector in [by_value, by_key] {
+            let selector: LabelSelector = serde_json::from_value(selector).expect("a selector");
+            assert_eq!(kubelet_label(&selector).is_some(), is_its_own, "{key}");
+        }
+    }
+    assert_eq!(kubelet_label(&LabelSelector::default()), None);
+}

@@ -11,6 +11,7 @@ use crate::core::control::{self, Control};
 use crate::core::identity::{self, DUPLICATE_TARGET, Verdict};
 use crate::core::observed::NodeView;
 use crate::core::reading::Identity;
+use crate::core::select;
 use crate::fence::{DeviceError, Probe};
 use jiff::{SignedDuration, Timestamp};
 
@@ -18,6 +19,8 @@ use jiff::{SignedDuration, Timestamp};
 pub const NOT_PINNED: &str = "IdentityNotPinned";
 /// A certificate that expires sooner than this is warned of.
 const EXPIRY_WARNED: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// A fence would work.
+const PROBED: &str = "Probed";
 /// Nothing is known yet.
 pub const PENDING: &str = "Pending";
 
@@ -288,6 +291,24 @@ fn lasting(probe: &Probe, now: Timestamp) -> Part {
             );
             part(True, "CertificateExpires", words)
         }
-        None => part(True, "Probed", "a fence would work"),
+        None => part(True, PROBED, "a fence would work"),
+    }
+}
+
+/// A fleet that is ready, with a warning where its nodes choose it by labels of their own: with it they choose its Secret.
+pub fn with_warning(device: &FenceDevice, ready: Part) -> Part {
+    let selector = device.spec.node_selector.as_ref();
+    let label = selector.and_then(select::kubelet_label);
+    match label.filter(|_| ready.reason == PROBED) {
+        Some(label) => Part {
+            reason: "UnprotectedLabel",
+            words: format!(
+                "{}; warning: a kubelet may set label `{label}`, and so choose this FenceDevice and its Secret; select by a label below \
+                 `node-restriction.kubernetes.io/`",
+                ready.words
+            ),
+            ..ready
+        },
+        None => ready,
     }
 }

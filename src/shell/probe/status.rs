@@ -4,7 +4,7 @@
 //! come late, and the next one derives the same. A device of one node shows its probe as it is; one of a fleet shows how many
 //! of its nodes are ready and names those that are not.
 
-use super::judge::{Finding, Judgement, PENDING, Part, judge, pending};
+use super::judge::{Finding, Judgement, PENDING, Part, judge, pending, with_warning};
 use crate::api::conditions::ConditionStatus::{False, True, Unknown};
 use crate::api::conditions::{
     self, CREDENTIALS_VALID, IDENTITY_VERIFIED, REACHABLE, READY, set_condition,
@@ -294,7 +294,7 @@ fn fleet(
         (REACHABLE, of(|one| Some(&one.reachable))),
         (CREDENTIALS_VALID, of(|one| Some(&one.credentials))),
         (IDENTITY_VERIFIED, of(|one| one.identity.as_ref())),
-        (READY, of(|one| Some(&one.ready))),
+        (READY, with_warning(device, of(|one| Some(&one.ready)))),
     ];
     for (kind, part) in parts {
         set(device, status, kind, &part, now);

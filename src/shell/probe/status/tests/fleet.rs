@@ -69,3 +69,26 @@ fn a_fleet_holds_a_thousand_identities_and_says_which_found_no_room() {
     assert_eq!(status.not_ready_nodes, [name(PINS_MAX + 1)]);
     assert_eq!(shown(&status, READY), "False/TooManyNodes");
 }
+
+/// HOLES D3: who owns a node chooses its labels, and by them the Secret that is sent to its BMC.
+#[test]
+fn a_fleet_that_its_nodes_choose_by_a_label_is_warned_of() {
+    let one = found(node("w1", OURS, "True"), answer(OURS));
+    let of = |labels: Value, finding: &Finding| {
+        let device = device(json!({
+            "nodeSelector": {"matchLabels": labels}, "redfish": {"address": "https://${node.name}-bmc"},
+        }));
+        render(&device, &[row("w1", Some(finding))], |_, _| true, wall(100))
+    };
+    let protected = of(json!({"node-restriction.kubernetes.io/vendor": "a"}), &one);
+    assert_eq!(shown(&protected, READY), "True/Probed");
+    let own = of(json!({"vendor": "a"}), &one);
+    assert_eq!(shown(&own, READY), "True/UnprotectedLabel");
+    let words = message(&own, READY);
+    assert!(words.starts_with("1 of 1 nodes; warning: "), "{words}");
+    assert!(words.contains("label `vendor`"), "{words}");
+    // What stands in the way comes first.
+    let silent = found(node("w1", OURS, "True"), Err(silence()));
+    let own = of(json!({"vendor": "a"}), &silent);
+    assert_eq!(shown(&own, READY), "False/Timeout");
+}
