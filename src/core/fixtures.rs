@@ -191,6 +191,7 @@ pub fn pod(name: &str) -> PodView {
         claims: Vec::new(),
         attachable: false,
         comes_back: false,
+        looks_alive: false,
     }
 }
 

@@ -154,7 +154,7 @@ pub struct LeaseView {
 }
 
 /// A pod bound to the node.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct PodView {
     /// Namespace.
     pub namespace: String,
@@ -179,6 +179,8 @@ pub struct PodView {
     /// Whoever makes it may bind it, or the next one of its name, to the node again, whatever is done to it, and its volume would be taken from it
     /// ([`super::quiesce::none_stays_with_its_volume`]).
     pub comes_back: bool,
+    /// Its Ready is True and DisruptionTarget is not: the operator may not delete it by force (S2, `deploy/admission.yaml`).
+    pub looks_alive: bool,
 }
 
 impl PodView {

@@ -81,6 +81,8 @@ struct DeletionRow {
     subresource: String,
     #[serde(default)]
     deleting: bool,
+    ready: Option<String>,
+    disrupted: Option<String>,
     uid: Option<String>,
     resource_version: Option<String>,
     expect: String,
@@ -259,6 +261,15 @@ fn judge_deletion(policies: &[Policy], row: &DeletionRow) -> Verdict {
     let mut object = json!({"metadata": {"name": "p", "uid": "u"}, "spec": {}});
     if row.deleting {
         object["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
+    }
+    let conditions = [("Ready", &row.ready), ("DisruptionTarget", &row.disrupted)];
+    for (kind, status) in conditions {
+        if let Some(status) = status {
+            let all = object["status"]["conditions"].take();
+            let mut all = all.as_array().cloned().unwrap_or_default();
+            all.push(json!({"type": kind, "status": status}));
+            object["status"]["conditions"] = json!(all);
+        }
     }
     let resource = match row.attachment {
         true => ("storage.k8s.io", "volumeattachments"),

@@ -205,13 +205,9 @@ pub fn pod_views(incident: &Incident, listed: [u8; 2]) -> Vec<PodView> {
         name: format!("pod-{index}"),
         uid: format!("pod-{index}-{}", pod >> 2),
         deleting: pod & 2 != 0,
-        finished: false,
-        finalizers: false,
-        mirror: false,
         tolerates_out_of_service: index == 1 && incident.tolerates,
-        claims: Vec::new(),
         attachable: index == 0 || incident.shares,
-        comes_back: false,
+        ..PodView::default()
     };
     let pods = listed.into_iter().enumerate();
     pods.filter(|(_, pod)| *pod != 0).map(view).collect()

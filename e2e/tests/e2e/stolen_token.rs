@@ -67,6 +67,25 @@ pub async fn try_all(guarded: &Guarded, tally: &mut Tally) -> Result<()> {
         message,
         &verdict,
     );
+    let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    let body = Some((Body::Merge, &ready));
+    let pod = must(
+        &guarded.admin,
+        Method::PATCH,
+        &format!("{POD}/status"),
+        body,
+    )
+    .await?;
+    let uid = &pod["metadata"]["uid"];
+    let by_uid = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}});
+    let body = Some((Body::Object, &by_uid));
+    let verdict = call(&guarded.operator, Method::DELETE, POD, body).await?;
+    tally.judge(
+        "stolen token: S2, hasten a pod that stops on a Ready node",
+        Expect::Deny,
+        Some("S2: the operator may not delete a pod that is Ready"),
+        &verdict,
+    );
     for path in [READY, DARK, FOREIGN] {
         must(&guarded.admin, Method::DELETE, path, None).await?;
     }

@@ -389,7 +389,9 @@ pub(super) fn to_evict(s: &Settings, m: &Memory) -> Vec<PodView> {
     let is_expedited = s.pod_deletion == PodDeletion::Expedited || s.deletes_node();
     let is_wanted = !s.only_proves() && is_expedited && !m.learned.evicted;
     let listed = m.learned.pods.as_deref().filter(|_| is_wanted);
-    stuck(listed.unwrap_or_default()).cloned().collect()
+    // What the operator may not delete goes by pod GC under `out-of-service`.
+    let stuck = stuck(listed.unwrap_or_default());
+    stuck.filter(|pod| !pod.looks_alive).cloned().collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
 use super::*;
+use crate::core::quiesce::{Toleration, stays};
+use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -150,4 +152,31 @@ mod properties {
             prop_assert_eq!(stays(&tolerations), upstream(&well_formed));
         }
     }
+}
+
+/// S2: as `deploy/admission.yaml` has it.
+#[test]
+fn a_ready_pod_is_left_to_pod_gc_unless_it_is_being_disrupted() {
+    let looks_alive = |conditions: &[(&str, &str)]| {
+        let conditions = conditions.iter();
+        let conditions: Vec<_> = conditions
+            .map(|(kind, status)| json!({"type": kind, "status": status}))
+            .collect();
+        let pod = json!({
+            "metadata": {"name": "p"}, "spec": {"containers": []}, "status": {"conditions": conditions},
+        });
+        let pod: Pod = serde_json::from_value(pod).expect("a Pod");
+        pod_view(&pod).looks_alive
+    };
+    assert!(!looks_alive(&[]));
+    assert!(!looks_alive(&[("Ready", "False")]));
+    assert!(looks_alive(&[("PodScheduled", "True"), ("Ready", "True")]));
+    assert!(looks_alive(&[
+        ("Ready", "True"),
+        ("DisruptionTarget", "False")
+    ]));
+    assert!(!looks_alive(&[
+        ("Ready", "True"),
+        ("DisruptionTarget", "True")
+    ]));
 }

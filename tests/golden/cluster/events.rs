@@ -221,5 +221,6 @@ fn new_pod(name: &str) -> PodView {
         claims: Vec::new(),
         attachable: false,
         comes_back: false,
+        looks_alive: false,
     }
 }

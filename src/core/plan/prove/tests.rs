@@ -312,3 +312,23 @@ fn what_a_human_s_word_proves_dies_with_the_word() {
     assert_eq!(late.effect, Effect::Wait);
     assert!(late.words.contains("minutes old"), "{}", late.words);
 }
+
+/// S2: the API server refuses its deletion, and one refusal would keep the taint from the node for ever.
+#[test]
+fn a_pod_that_looks_alive_is_left_to_pod_gc() {
+    let alive = PodView {
+        looks_alive: true,
+        ..pod("db-1")
+    };
+    let memory = Memory {
+        learned: Learned {
+            pods: Some(vec![pod("db-0"), alive]),
+            ..Learned::default()
+        },
+        ..Memory::default()
+    };
+    let names = to_evict(&settings(), &memory)
+        .into_iter()
+        .map(|pod| pod.name);
+    assert_eq!(names.collect::<Vec<_>>(), ["db-0"]);
+}
