@@ -188,6 +188,7 @@ pub fn pod(name: &str) -> PodView {
         finalizers: false,
         mirror: false,
         tolerates_out_of_service: false,
+        tolerates_claim: None,
         claims: Vec::new(),
         attachable: false,
         comes_back: false,

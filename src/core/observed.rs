@@ -172,6 +172,8 @@ pub struct PodView {
     pub mirror: bool,
     /// Tolerates `out-of-service=nodeshutdown:NoExecute`, and what else evicts from a fenced node, for ever ([`super::quiesce::stays`]).
     pub tolerates_out_of_service: bool,
+    /// The toleration that keeps taint eviction from deleting it for our claim, in words, if one does.
+    pub tolerates_claim: Option<String>,
     /// Names of the PersistentVolumeClaims it uses.
     pub claims: Vec<String>,
     /// Uses a volume that is attached to its node, or may be: anything but what a kubelet makes up for itself.

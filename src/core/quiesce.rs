@@ -89,6 +89,20 @@ pub fn stays(tolerations: &[Toleration]) -> bool {
     })
 }
 
+/// The toleration that keeps taint eviction from deleting a pod for our claim, or from doing so at once, in words.
+pub fn tolerates_claim(tolerations: &[Toleration]) -> Option<String> {
+    let found = tolerations.iter().find(|one| one.matches(CLAIM, None))?;
+    let key = match found.key.as_str() {
+        "" => "every key".to_owned(),
+        key => format!("key {key}"),
+    };
+    let time = match found.seconds {
+        Some(seconds) => format!("for {seconds} s"),
+        None => "without a time limit".to_owned(),
+    };
+    Some(format!("operator {}, {key}, {time}", found.operator))
+}
+
 impl Toleration {
     /// Does it match this taint of NoExecute? None: the taint has a value that nobody knows in advance.
     ///
@@ -215,6 +229,23 @@ mod tests {
         assert!(!tolerates(OUT_OF_SERVICE, "exists", "", ""));
         assert!(!tolerates("", "Exists", "value", ""));
         assert!(!tolerates(OUT_OF_SERVICE, "Exists", "", "noexecute"));
+    }
+
+    #[test]
+    fn who_tolerates_the_claim_is_named_with_the_toleration() {
+        let every = toleration("", "Exists", "", "");
+        let mut limited = toleration(CLAIM, "Exists", "", "NoExecute");
+        limited.seconds = Some(86400);
+        let other = toleration(OUT_OF_SERVICE, "Exists", "", "");
+        let words = |all: &[&Toleration]| {
+            let all: Vec<_> = all.iter().copied().cloned().collect();
+            tolerates_claim(&all)
+        };
+        assert_eq!(words(&[&other]), None);
+        let of_every = "operator Exists, every key, without a time limit";
+        assert_eq!(words(&[&other, &every]).as_deref(), Some(of_every));
+        let of_claim = "operator Exists, key nodefencing.io/claim, for 86400 s";
+        assert_eq!(words(&[&limited, &every]).as_deref(), Some(of_claim));
     }
 
     /// S2: pods that a time limit evicts later free their volumes then, whatever machine they run on by that time.

@@ -35,6 +35,8 @@ struct Admissions {
     waiting: BTreeMap<String, HeldBy>,
     /// NodeFences of which nothing is on their Nodes, whatever their records say.
     unclaimed: BTreeMap<String, Grace>,
+    /// NodeFences that wait for a pod on their Node past their deadline: they keep their claim, and no place.
+    stuck: BTreeSet<String>,
     /// Policy and first admission of each NodeFence of the last hour, by name.
     times: BTreeMap<String, (String, Duration)>,
     /// When the NodeFences that there are were admitted, as their records say, by name; none: more than an hour ago.
@@ -110,6 +112,9 @@ impl Brakes {
     ) -> Result<(), Hold> {
         let mut admissions = self.admissions();
         let name = applicant.fence.name_any();
+        if admissions.stuck.contains(&name) {
+            return Ok(());
+        }
         let is_late = admissions.is_late(&name, is_recorded);
         let judged = is_late.then(|| admissions.judge(context, applicant));
         judged.unwrap_or(Ok(()))?;
@@ -138,6 +143,18 @@ impl Brakes {
         }
     }
 
+    /// Is a pod that is not being deleted all that the incident waits for, past its deadline? It keeps no other node waiting then. Once it goes on it
+    /// needs a place again, from its next round on: an intent may be written by then, and no command leaves before. There is a place, or its claim goes.
+    pub fn note_stuck(&self, fence: &str, is_stuck: bool) {
+        let mut admissions = self.admissions();
+        if is_stuck {
+            admissions.admitted.remove(fence);
+            admissions.stuck.insert(fence.to_owned());
+        } else if admissions.stuck.remove(fence) {
+            admissions.unclaimed.insert(fence.to_owned(), Grace::Over);
+        }
+    }
+
     /// The incident has given its claim back, and goes on: its place is free.
     pub fn give_back(&self, fence: &str) {
         let mut admissions = self.admissions();
@@ -155,12 +172,14 @@ impl Admissions {
     /// This process has seen the Node without a claim, or neither knows the claim nor finds it in the record.
     fn is_late(&self, fence: &str, is_recorded: bool) -> bool {
         let is_known = is_recorded || self.admitted.contains(fence);
-        !is_known || self.unclaimed.contains_key(fence)
+        let is_late = !is_known || self.unclaimed.contains_key(fence);
+        is_late && !self.stuck.contains(fence)
     }
 
     fn end(&mut self, fence: &str) {
         self.admitted.remove(fence);
         self.waiting.remove(fence);
+        self.stuck.remove(fence);
         self.unclaimed.remove(fence);
     }
 
@@ -244,6 +263,7 @@ impl Admissions {
         let name = fence.name_any();
         let created = fence.metadata.creation_timestamp.as_ref();
         let is_outdated = self.unclaimed.get(&name) == Some(&Grace::Over);
+        let is_outdated = is_outdated || self.stuck.contains(&name);
         Open {
             admitted: self.admitted.contains(&name) || (fence.was_admitted() && !is_outdated),
             waits: self.waiting.get(&name).copied(),

@@ -1,16 +1,31 @@
 //! How long a stage may take, and what is said when it takes longer: what is waited for, the setting that it has outlasted, and the way out.
 
 use super::super::incident::{Decision, Effect, Settings};
-use super::super::observed::{DETACHING, Observed, Seen};
+use super::super::memory::Memory;
+use super::super::observed::{CLAIM, DETACHING, Observed, Seen};
+use super::super::quiesce::startable;
 use super::super::release::booted_anew;
 use super::super::stage::Stage;
 use super::super::taint;
 use crate::api::settings::ReleaseMode;
 use std::time::Duration;
 
+/// Escalation: pods that could start on the node are not being deleted, or come again and again.
+pub const QUIESCE_STUCK: &str = "QuiesceStuck";
+
 /// What the release waits for in the end.
 const OFF_OR_BOOTED: &str =
     "its machine reads Off or has booted anew: see why its FenceDevice does not say so, or boot it";
+
+/// Is a pod that is not being deleted all that the incident waits for, past its deadline? It keeps no place in the budget then (L5). Once it has
+/// commanded an off it keeps it: its machine may be off, and its claim is not given back for others.
+pub fn waits_for_a_pod(settings: &Settings, memory: &Memory, decision: &Decision) -> bool {
+    let escalation = decision.escalation.as_ref();
+    let is_commanded = memory.attempt.is_some() || settings.record.attempts > 0;
+    decision.stage == Stage::Quiescing
+        && escalation.is_some_and(|(reason, _)| *reason == QUIESCE_STUCK)
+        && !is_commanded
+}
 
 /// How long a stage may take before a human is called.
 pub(super) fn time_limit(settings: &Settings, stage: Stage) -> Option<Duration> {
@@ -68,9 +83,9 @@ pub(super) fn overdue(
             ),
         ),
         Stage::Quiescing => (
-            "QuiesceStuck",
+            QUIESCE_STUCK,
             "the longest `fence.levels[].timeoutSeconds`",
-            format!("see which pods of Node {node} are not being deleted, and why"),
+            who_stays(settings, observed),
         ),
         _ => (
             "FenceStuck",
@@ -93,6 +108,23 @@ pub(super) fn overdue(
         limit.as_secs()
     );
     decision.escalation = Some((reason, words));
+}
+
+/// What people have to do before no pod can start. One that tolerates the claim is left alone by taint eviction, whoever owns it.
+fn who_stays(settings: &Settings, observed: &Observed) -> String {
+    let pods = observed.pods.present().or(observed.starting.present());
+    let mut starting = startable(pods.map_or(&[], Vec::as_slice));
+    let tolerates = starting.find_map(|pod| Some((pod, pod.tolerates_claim.as_ref()?)));
+    match tolerates {
+        Some((pod, toleration)) => format!(
+            "pod {}/{} tolerates taint `{CLAIM}` ({toleration}); delete it with `kubectl delete pod -n {} {}`",
+            pod.namespace, pod.name, pod.namespace, pod.name
+        ),
+        None => format!(
+            "see which pods of Node {} are not being deleted, and why",
+            settings.node
+        ),
+    }
 }
 
 /// What people have to see to before everything can detach.

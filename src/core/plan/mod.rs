@@ -29,6 +29,7 @@ mod watch;
 
 pub use {
     claimed::rival_until,
+    deadline::waits_for_a_pod,
     ending::is_bare,
     level::CONTRADICTION,
     needs::{Needs, evicts_next, foresee, needs},

@@ -18,6 +18,7 @@ use super::super::word;
 use super::abort::{abort, drop_claim};
 use super::claimed::try_again;
 use super::contradiction::{after_life, note_life};
+use super::deadline::QUIESCE_STUCK;
 use super::ending::{confirmed, late_off};
 use super::level::{busy_stage, fail, in_trouble, names, order, unresolved};
 use super::power_off::LEASE_RENEWAL_MAX;
@@ -218,7 +219,7 @@ fn quiesce_again(s: &Settings, m: &mut Memory, words: String, t: &Moment) -> Dec
             "{words} (for the {}th time); find out who binds pods to Node {} in spite of its taints, or why they cannot be listed in time",
             m.learned.quiesce.begun_anew, s.node
         ));
-        m.alarm = Some("QuiesceStuck");
+        m.alarm = Some(QUIESCE_STUCK);
     }
     let decision = wait(Stage::Quiescing, words).until(t.now);
     in_trouble(m, decision)

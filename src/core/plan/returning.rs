@@ -11,6 +11,7 @@ use super::super::observed::{NodeView, Observed, PodView};
 use super::super::quiesce::{coming_back, name_some};
 use super::super::stage::Stage;
 use super::abort::give_back;
+use super::deadline::QUIESCE_STUCK;
 use super::{Moment, READ_PACE, held, look_again};
 use std::time::Duration;
 
@@ -58,7 +59,7 @@ pub(super) fn under_the_claim(
     let words = words(node, coming_back(&m.learned.quiesce.starting))?;
     if m.attempt.is_some() || s.record.attempts > 0 || m.learned.evidence {
         let waits = look_again(m, Stage::Quiescing, words.clone(), t, READ_PACE);
-        return Some(waits.escalated("QuiesceStuck", words));
+        return Some(waits.escalated(QUIESCE_STUCK, words));
     }
     let words = format!("{words}; the claim is given back");
     // Its controller may be making the next one: one list without a pod is not trusted at once.

@@ -227,3 +227,27 @@ fn a_word_of_the_future_is_refused_for_good() {
     decided(&come, &mut next, node(), seconds(1));
     assert_eq!(word_refused(&come, &next, seconds(1)), Some(words));
 }
+
+/// L5: past its deadline a quiesce keeps no place in the budget; S13: once an off may have gone out it does.
+#[test]
+fn only_who_has_commanded_nothing_waits_for_a_pod_without_a_place() {
+    let stuck = |stage, reason| {
+        let waits = wait(stage, "it waits".to_owned());
+        waits.escalated(reason, "it is late".to_owned())
+    };
+    let memory = Memory::default();
+    let late = stuck(Stage::Quiescing, "QuiesceStuck");
+    assert!(waits_for_a_pod(&settings(), &memory, &late));
+    let other = stuck(Stage::Quiescing, "DeviceFailed");
+    assert!(!waits_for_a_pod(&settings(), &memory, &other));
+    let in_time = wait(Stage::Quiescing, "it waits".to_owned());
+    assert!(!waits_for_a_pod(&settings(), &memory, &in_time));
+    let commanded = Memory {
+        attempt: Some(attempt()),
+        ..Memory::default()
+    };
+    assert!(!waits_for_a_pod(&settings(), &commanded, &late));
+    let mut of_before = settings();
+    of_before.record.attempts = 1;
+    assert!(!waits_for_a_pod(&of_before, &memory, &late));
+}

@@ -280,3 +280,30 @@ async fn what_was_released_takes_no_place() {
     lab.context.brakes.give_back("a");
     assert_eq!(lab.asked("b", Brakes::admit), None);
 }
+
+/// L5, HOLES C2: one tenant's pod that tolerates our claim keeps its own node from being fenced, and no other.
+#[tokio::test]
+async fn a_quiesce_past_its_deadline_keeps_no_other_node_waiting() {
+    let lab = Lab::new(&[fence("a", json!({})), fence("b", json!({}))]).await;
+    let brakes = &lab.context.brakes;
+    let readmit = |brakes: &Brakes, context: &Context, applicant: &Applicant<'_>| {
+        brakes.readmit(context, applicant, true)
+    };
+    assert_eq!(lab.asked("a", Brakes::admit), None);
+    assert_eq!(lab.asked("a", readmit), None);
+    assert_eq!(lab.asked("b", Brakes::look), Some("MaxConcurrent"));
+    brakes.note_stuck("a", true);
+    // Its claim stays, and takes no place.
+    assert_eq!(lab.asked("a", readmit), None);
+    assert_eq!(lab.asked("b", Brakes::admit), None);
+    assert!(!brakes.is_late("a", true));
+    // The pod is gone: it needs a place, and there is none until the other one has ended.
+    brakes.note_stuck("a", false);
+    assert_eq!(lab.asked("a", readmit), Some("MaxConcurrent"));
+    brakes.end("b");
+    assert_eq!(lab.asked("a", readmit), None);
+    assert_eq!(lab.asked("b", Brakes::look), Some("MaxConcurrent"));
+    // An incident that never was stuck loses nothing.
+    brakes.note_stuck("a", false);
+    assert_eq!(lab.asked("b", Brakes::look), Some("MaxConcurrent"));
+}

@@ -78,12 +78,7 @@ impl Round<'_> {
             date: clock::wall().strftime("%FT%TZ").to_string(),
         };
         let decision = plan::step(&settings, &mut self.incident.memory, &observed, &moment);
-        let queue = queue(&decision, &observed);
-        self.context.brakes.waits(&settings.fence, queue);
-        if decision.stage == Stage::PoweringOn {
-            // The node is recovered, and others need no longer wait for it.
-            self.context.brakes.give_back(&settings.fence);
-        }
+        self.note_place(&settings, &decision, &observed);
         self.explain(&settings, &observed, &decision, moment.now);
         if matches!(decision.effect, Effect::Claim(_)) {
             let applicant = self.applicant(&settings, policy.as_ref());
@@ -101,6 +96,18 @@ impl Round<'_> {
         match (next, expires.into_iter().chain(changes).min()) {
             (Next::Wait(pause), Some(ahead)) => Next::Wait(pause.min(ahead)),
             (next, _) => next,
+        }
+    }
+
+    /// Tells the budget whether the incident waits for its turn, and whether it needs its place.
+    fn note_place(&self, settings: &Settings, decision: &Decision, observed: &Observed) {
+        let brakes = &self.context.brakes;
+        brakes.waits(&settings.fence, queue(decision, observed));
+        let is_stuck = plan::waits_for_a_pod(settings, &self.incident.memory, decision);
+        brakes.note_stuck(&settings.fence, is_stuck);
+        if decision.stage == Stage::PoweringOn {
+            // The node is recovered, and others need no longer wait for it.
+            brakes.give_back(&settings.fence);
         }
     }
 

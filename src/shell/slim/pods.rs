@@ -1,7 +1,7 @@
 //! A pod as the core sees it: what it holds, what it tolerates, and whether it is on its way out.
 
 use crate::core::observed::PodView;
-use crate::core::quiesce::{Toleration, stays};
+use crate::core::quiesce::{Toleration, stays, tolerates_claim};
 use k8s_openapi::api::core::v1::{Pod, Volume};
 
 /// The pod as the core sees it.
@@ -38,6 +38,7 @@ pub fn pod_view(pod: &Pod) -> PodView {
             .is_some_and(|finalizers| !finalizers.is_empty()),
         mirror: annotations.is_some_and(|map| map.contains_key("kubernetes.io/config.mirror")),
         tolerates_out_of_service: stays(&tolerations),
+        tolerates_claim: tolerates_claim(&tolerations),
         claims: volumes
             .iter()
             .filter_map(|volume| claim_of(volume, pod.metadata.name.as_deref()?))

@@ -125,7 +125,7 @@ impl World {
         Ok(())
     }
 
-    /// `NAME runs|is deleted|is gone`, with `(finalizers, finished, static, tolerates, uses PV)`.
+    /// `NAME runs|is deleted|is gone`, with `(finalizers, finished, static, tolerates out-of-service, tolerates the claim, uses PV)`.
     pub fn pod_event(&mut self, text: &str) -> Result<(), String> {
         let (text, flags) = text.split_once(" (").unwrap_or((text, ""));
         let (name, event) = text.split_once(' ').ok_or("no event")?;
@@ -144,6 +144,10 @@ impl World {
                 ("attaches", _) => pod.attachable = true,
                 ("finished", _) => pod.finished = true,
                 ("static", _) => pod.mirror = true,
+                ("tolerates the claim", _) => {
+                    pod.tolerates_claim =
+                        Some("operator Exists, every key, without a time limit".to_owned());
+                }
                 ("tolerates out-of-service", _) => pod.tolerates_out_of_service = true,
                 (_, Some(volume)) => {
                     pod.claims.push(volume.to_owned());
@@ -218,6 +222,7 @@ fn new_pod(name: &str) -> PodView {
         finalizers: false,
         mirror: false,
         tolerates_out_of_service: false,
+        tolerates_claim: None,
         claims: Vec::new(),
         attachable: false,
         comes_back: false,

@@ -279,3 +279,42 @@ async fn an_open_incident_is_held_while_its_policy_keeps_its_hands_off_the_node(
         assert_eq!((reason, until.is_some()), (held_for, ends), "{policy}");
     }
 }
+
+/// L5, HOLES C2: a pod that nobody deletes keeps its own node from being fenced, past its deadline, and no other.
+#[tokio::test]
+async fn a_quiesce_past_its_deadline_makes_room_for_another_fence() {
+    let pod = "GET /api/v1/namespaces/default/pods/db-0";
+    for (since, is_free) in [(clock::since_boot(), false), (Duration::ZERO, true)] {
+        let mut mine = of_the_policy("fence", "worker-1", json!({"claim": "fence-n1"}));
+        mine["spec"]["fence"] = policy()["spec"]["fence"].clone();
+        let other = of_the_policy("other", "worker-2", json!({}));
+        let nodes = fake::list("Node", "7", &[]);
+        let lab = Lab::with_fences(fake::node(), mine, other, nodes).await;
+        let stays = json!({"metadata": {"name": "db-0", "namespace": "default", "uid": "uid-db-0"}, "spec": {"containers": []}});
+        lab.cluster.put(pod, 200, stays);
+        let incidents = Incidents::default();
+        let incident = incidents.begin(lab.mine.clone());
+        let mut incident = incident.lock().await;
+        let runs = crate::core::observed::PodView {
+            deleting: false,
+            ..fixtures::pod("db-0")
+        };
+        let memory = &mut incident.memory;
+        memory.claim = Some(fixtures::own_claim("fence-n1"));
+        memory.learned.lease_before = Some(fixtures::lease());
+        memory.learned.quiesce.listed = Some([runs.uid.clone()].into());
+        memory.learned.quiesce.starting = vec![runs];
+        memory.stage = Some((Stage::Quiescing, since));
+        incident.moments.not_before = Duration::ZERO;
+        drop(incident);
+        run(&lab.context, &incidents, &lab.mine).await;
+        let policy: NodeFencingPolicy = serde_json::from_value(policy()).expect("a policy");
+        let applicant = Applicant {
+            fence: &lab.other,
+            policy: Some(&policy),
+            approved: false,
+        };
+        let judged = lab.context.brakes.look(&lab.context, &applicant);
+        assert_eq!(judged.is_ok(), is_free, "{judged:?}");
+    }
+}
