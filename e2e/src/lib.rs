@@ -18,6 +18,7 @@ pub mod debian;
 pub mod demo;
 pub mod eventually;
 mod fetch;
+pub mod flux;
 pub mod https;
 pub mod image;
 pub mod ipmi;

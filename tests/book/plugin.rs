@@ -28,6 +28,32 @@ pub fn unknown_command(words: &[&str]) -> Option<String> {
     (!is_known).then(|| format!("there is no `kubectl fence {name}`"))
 }
 
+/// Flux takes away what a field manager wrote whose name begins with `kubectl`, and kubectl's own does: a pause is written as the plugin writes it.
+pub fn pause_lost_to_flux(words: &[&str]) -> Option<String> {
+    const WRITES: [&str; 4] = ["patch", "edit", "apply", "replace"];
+    const MANAGER: &str = "--field-manager=nodefencing-cli";
+    let writes = words.iter().any(|it| WRITES.contains(it));
+    let pauses = words.iter().any(|it| it.contains("pauseRequests"));
+    let is_lost = writes && pauses && !words.contains(&MANAGER);
+    is_lost.then(|| format!("Flux takes this pause away: {MANAGER}"))
+}
+
+#[test]
+fn a_pause_that_flux_would_take_away_is_found() {
+    let found = |line: &str| pause_lost_to_flux(&line.split(' ').collect::<Vec<_>>());
+    let patch = r#"kubectl patch nfp workers --type merge -p '{"spec":{"pauseRequests":[]}}'"#;
+    assert!(found(patch).is_some());
+    assert!(found(&format!("{patch} --field-manager=kubectl-fence")).is_some());
+    assert_eq!(
+        found(&format!("{patch} --field-manager=nodefencing-cli")),
+        None
+    );
+    assert_eq!(
+        found("kubectl get nfp -o jsonpath={.spec.pauseRequests}"),
+        None
+    );
+}
+
 #[test]
 fn a_line_that_the_plugin_would_not_take_is_found() {
     let found = |line: &str| plugin(&line.split(' ').collect::<Vec<_>>());

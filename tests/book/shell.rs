@@ -7,7 +7,7 @@
 
 use crate::fields;
 use crate::pages::{documents, read, root};
-use crate::plugin::{plugin, unknown_command};
+use crate::plugin::{pause_lost_to_flux, plugin, unknown_command};
 use crate::schema::{fit, of_kind};
 use node_fencing_operator::args::{Error, Order};
 use serde_json::Value;
@@ -254,11 +254,11 @@ fn flags_are_missing(words: &[&str]) -> Vec<String> {
 
 fn kubectl(command: &str, words: &[&str]) -> Vec<String> {
     let verbs = ["get", "describe", "delete", "patch", "annotate", "wait"];
+    let mut found: Vec<String> = pause_lost_to_flux(words).into_iter().collect();
     let Some(at) = words.iter().position(|word| verbs.contains(word)) else {
-        return Vec::new();
+        return found;
     };
     let kinds = words.get(at + 1).copied().unwrap_or_default();
-    let mut found = Vec::new();
     let mut ours = None;
     for kind in kinds.split(',') {
         let kind = kind.split('/').next().unwrap_or_default();

@@ -31,6 +31,7 @@ mod deploy;
 mod detach_stuck;
 mod devices;
 mod failed_writes;
+mod flux;
 mod hands_off;
 mod human_word;
 mod hung_kubelet;

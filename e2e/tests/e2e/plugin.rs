@@ -23,7 +23,8 @@ use serde_json::json;
 
 use crate::human_word::called;
 use crate::outage::{Outage, name};
-use session::{Session, typed};
+use session::Session;
+pub use session::{kubectl_fence, typed, words};
 use terminal::{COLOUR, Terminal};
 
 /// A policy's numbers are written a moment after the record of what they count: waits until so many incidents are open, all of them held.
