@@ -51,6 +51,7 @@ mod operator;
 mod other_fencers;
 mod other_hands;
 mod outage;
+mod outlived_lie;
 mod partition;
 mod patience;
 mod plugin;
