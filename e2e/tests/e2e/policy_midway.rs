@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::outage::Watched as Scene;
+use crate::outage::{Outage, Watched as Scene};
 
 /// A fence that cannot go on.
 struct Kept {
@@ -122,4 +122,23 @@ async fn a_policy_that_changes_midway_stops_a_fence_and_holds_up_no_release() ->
     ensure!(scene.lab.times_tainted("node-4").await? == 1);
     scene.operator.check()?;
     scene.lab.verdict().await
+}
+
+/// L3: what was only observed does not keep the node down once its policy says more, in the outage that goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_was_observed_is_fenced_when_its_policy_says_more() -> Result<()> {
+    let outage = Outage::prepare("observed", "Observe", json!({})).await?;
+    let (lab, node) = (&outage.lab, &outage.node);
+    outage.cut().await?;
+    let observed = lab.wait_stage(node, "Observing").await?;
+    let spec = json!({"spec": {"fence": {"mode": "PowerOff"}}});
+    lab.api("NodeFencingPolicy")
+        .patch("lab", &PatchParams::default(), &Patch::Merge(spec))
+        .await?;
+    lab.wait_stage(node, "Recovered").await?;
+    let ended = lab.api("NodeFence").get(&observed.name_any()).await?;
+    let words = condition(&ended, "Succeeded").map(|ended| ended["message"].to_string());
+    ensure!(words.is_some_and(|words| words.contains("begins a new NodeFence")));
+    outage.restore().await?;
+    outage.verdict().await
 }

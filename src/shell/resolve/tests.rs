@@ -71,6 +71,30 @@ fn a_policy_only_ever_stops_a_fence_that_runs() {
     }
 }
 
+/// L3: a record that only observes would keep its policy from fencing the node for as long as the outage lasts.
+#[test]
+fn what_only_observes_ends_when_its_policy_is_edited() {
+    // The frozen mode, the policy's mode and generation as they are now, and whether it goes on.
+    let table = [
+        ("Observe", "PowerOff", 2, false),
+        ("Observe", "Observe", 2, false),
+        ("Observe", "Observe", 1, true),
+        ("ConfirmOnly", "PowerOff", 2, true),
+    ];
+    for (frozen, mode, generation, goes_on) in table {
+        let mut policy = policy(mode);
+        policy.metadata.generation = Some(generation);
+        let live = Live::at(&policy, Timestamp::UNIX_EPOCH);
+        let status = NodeFenceStatus::default();
+        let stopped = stops(&fence(frozen, 3), &status, Some(&node("7")), Some(&live));
+        assert_eq!(
+            stopped.is_none(),
+            goes_on,
+            "{frozen} {mode} {generation}: {stopped:?}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn a_fence_that_runs_keeps_its_own_mode_and_two_readings_at_least() {
     let context = Cluster::new().await.context();
