@@ -6,8 +6,9 @@ use std::fs;
 use std::path::Path;
 
 /// Where the sources name reasons of conditions and Events. Tests aside, whatever looks like one there has to be explained.
-const NAMED_IN: [&str; 18] = [
+const NAMED_IN: [&str; 19] = [
     "src/core/plan",
+    "src/core/control.rs",
     "src/core/assess.rs",
     "src/core/assess/others.rs",
     "src/core/assess/words.rs",
