@@ -80,9 +80,26 @@ pub struct Backend {
     pub orphan: Vec<String>,
     /// By which words its driver says that a volume is in use elsewhere, in lower case.
     #[serde(default)]
-    pub in_use: Vec<String>,
+    #[schemars(with = "Vec<String>")]
+    pub in_use: Vec<Phrase>,
     /// Where that was read.
     pub sources: Vec<String>,
+}
+
+/// How a driver says something, and where that was read; programs are told the words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, into = "String")]
+pub struct Phrase {
+    /// A part of its words.
+    pub says: String,
+    /// The driver's own source, or a report that quotes it.
+    pub source: String,
+}
+
+impl From<Phrase> for String {
+    fn from(phrase: Phrase) -> Self {
+        phrase.says
+    }
 }
 
 impl Backend {
@@ -97,7 +114,7 @@ impl Backend {
     /// Does its driver say that a volume is in use elsewhere?
     pub fn says_in_use(&self, words: &str) -> bool {
         let words = words.to_lowercase();
-        self.in_use.iter().any(|it| words.contains(it))
+        self.in_use.iter().any(|it| words.contains(&it.says))
     }
 
     /// Its vendor's commands for this volume.
@@ -139,6 +156,9 @@ mod tests {
     use serde_json::{Value, json};
     use std::collections::BTreeSet;
 
+    /// Neither the driver's source nor a report that was found has its words: what its storage provider says is passed on as it is.
+    const UNSOURCED: [&str; 1] = ["HPE CSI Driver"];
+
     fn row(provisioner: &str) -> Option<String> {
         of_provisioner(provisioner).map(|it| it.name.clone())
     }
@@ -161,9 +181,13 @@ mod tests {
             );
             // Else what it says of a volume that another node has is not told from any other error.
             let attaches = row.type_ == Type::Block && row.attach == Ability::Yes;
-            assert!(!attaches || !row.in_use.is_empty(), "{}", row.name);
-            let lower = row.in_use.iter().all(|it| it.to_lowercase() == *it);
-            assert!(lower, "{}", row.name);
+            let is_told = !row.in_use.is_empty() || UNSOURCED.contains(&row.name.as_str());
+            assert!(!attaches || is_told, "{}", row.name);
+            for phrase in &row.in_use {
+                assert_eq!(phrase.says.to_lowercase(), phrase.says, "{}", row.name);
+                let is_linked = phrase.source.starts_with("https://github.com/");
+                assert!(is_linked, "{}: {}", row.name, phrase.source);
+            }
         }
     }
 

@@ -78,7 +78,7 @@ fn unattaching_of(
     })
 }
 
-/// D14: every pod that attaches and detaches for a driver is on a node that is not Ready.
+/// D14: every pod that attaches and detaches for a driver is on a node that is not Ready, or waits for one beside those.
 pub(super) fn unserved(index: &Index<'_>) -> Vec<Finding> {
     let drivers = by_driver(index).into_iter();
     drivers
@@ -93,10 +93,13 @@ fn unserved_of(
 ) -> Option<Finding> {
     let is_down = |node: &str| index.node(node).is_some_and(Machine::is_down);
     let serving = of(index, driver);
-    let hosts = serving.pods.iter().map(|it| it.spec.node_name.clone());
-    let hosts: Option<BTreeSet<String>> = hosts.collect();
-    let hosts = hosts.filter(|it| !it.is_empty() && it.iter().all(|it| is_down(it)))?;
+    // One without a node does not run either: it was made where the old one is on its way out.
+    let hosts = serving.pods.iter();
+    let hosts: BTreeSet<String> = hosts.filter_map(|it| it.spec.node_name.clone()).collect();
     let is_known = serving.is_sure && index.facts.pods.is_complete();
+    if hosts.is_empty() || !hosts.iter().all(|it| is_down(it)) {
+        return None;
+    }
     let waits = |it: &&&VolumeAttachment| {
         let is_attached = it.status.as_ref().is_some_and(|it| it.attached);
         let is_going = it.metadata.deletion_timestamp.is_some();
@@ -145,7 +148,7 @@ fn unserved_of(
     }));
     Some(Finding {
         id: Id::D14,
-        title: format!("no pod that runs attaches or detaches for {driver}: each is on a node that is not Ready"),
+        title: format!("no pod that runs attaches or detaches for {driver}: each is on a node that is not Ready, or has none"),
         objects,
         cause: "the controller of a CSI driver attaches and detaches for all nodes. While its own node is down, no volume of the driver moves".to_owned(),
         seen,

@@ -23,7 +23,9 @@ pub(super) fn terminating(index: &Index<'_>) -> Vec<Finding> {
         let late = index.facts.now.duration_since(due.0);
         let is_of_its = !node.is_down() || node.is_marked();
         let is_fenced = index.fence(&node.name_any()).is_some();
-        let keeps = !pod.is_finished() && !pod.claims().is_empty() && late >= OVERDUE;
+        // Pod GC ends the pods of a node that is out of service, and their finalizers keep them all the same.
+        let stays = !pod.is_finished() || !pod.finalizers().is_empty();
+        let keeps = stays && !pod.claims().is_empty() && late >= OVERDUE;
         (keeps && is_of_its && !is_fenced).then(|| terminating_of(index, pod, node, late))
     });
     late.collect()
@@ -52,8 +54,11 @@ fn terminating_of(
     let mut seen = vec![
         node.told(index.facts.now),
         format!("pod {full_name} is Terminating for {late} beyond its grace period of {grace}s"),
-        format!("it keeps: {}", named(&volumes)),
     ];
+    seen.push(match pod.is_finished() {
+        true => format!("its containers have ended; its volume: {}", named(&volumes)),
+        false => format!("it keeps: {}", named(&volumes)),
+    });
     if !finalizers.is_empty() {
         seen.push(format!("its finalizers: {}", named(&finalizers)));
     }
@@ -65,6 +70,9 @@ fn terminating_of(
         false => format!("node {host} is Ready: no node has died, and there is nothing to fence"),
     });
     let cause = match (finalizers.is_empty(), !node.is_down()) {
+        (false, _) if pod.is_finished() => {
+            "the API server keeps a pod until its finalizers are removed. A StatefulSet makes the next pod of that name only then"
+        }
         (false, _) => {
             "the API server keeps a pod until its finalizers are removed, and a pod that is kept keeps its volume attached"
         }
@@ -82,8 +90,12 @@ fn terminating_of(
                 "pod {full_name} is Terminating for {late} on node {host} and keeps its volume"
             ),
             false => format!(
-                "pod {full_name} is Terminating for {late} on node {host}: finalizer {} keeps it and its volume",
-                named(&finalizers)
+                "pod {full_name} is Terminating for {late} on node {host}: finalizer {} keeps it{}",
+                named(&finalizers),
+                match pod.is_finished() {
+                    true => "",
+                    false => " and its volume",
+                }
             ),
         },
         objects,

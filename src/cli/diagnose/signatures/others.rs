@@ -2,7 +2,7 @@
 
 use super::super::facts::{ATTACH, MOUNT, SCHEDULING};
 use super::super::finding::{Finding, Id, Object, Step, step};
-use super::super::index::{Index, time};
+use super::super::index::Index;
 use super::super::slim::Workload;
 use super::super::stuck::{MULTI_ATTACH, OVERDUE, PATIENCE, Stuck, waits};
 use super::steps::{logs, storage};
@@ -11,8 +11,6 @@ use jiff::SignedDuration;
 use kube::ResourceExt;
 use std::collections::BTreeSet;
 
-/// Kubelets, attach/detach and client-go's limit for events repeat an error that lasts within this time.
-const RECENT: SignedDuration = SignedDuration::from_mins(15);
 /// What a kubelet says beside the error of a volume.
 const SUMMARY: &str = "Unable to attach or mount volumes";
 /// A call to the driver that has not returned, which other calls find in their way.
@@ -91,10 +89,9 @@ fn error<'a>(index: &Index<'a>, pod: &'a Workload) -> Option<(&'static str, &'a 
     if pod.is_mounted() {
         return None;
     }
-    let now = index.facts.now;
+    // However old: while the pod has its volume neither attached nor mounted, its last error is not over.
     let events = index.events(pod).into_iter().rev();
-    let recent = events.filter(|it| time(it).is_some_and(|it| now.duration_since(it) <= RECENT));
-    let said = recent.filter_map(|it| Some((it.reason.as_deref()?, it.message.as_deref()?)));
+    let said = events.filter_map(|it| Some((it.reason.as_deref()?, it.message.as_deref()?)));
     let said: Vec<(&str, &str)> = said.collect();
     let of = |reason: &'static str, says: &dyn Fn(&str) -> bool| {
         let mut of_reason = said.iter().filter(|(it, _)| *it == reason);

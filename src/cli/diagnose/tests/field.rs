@@ -163,6 +163,20 @@ fn diag_finalizer_under_human_taint() {
             "no NodeFence is open",
         ],
     );
+    // Pod GC has ended it.
+    let mut ended = world.clone();
+    ended.pods[0]["status"]["phase"] = json!("Failed");
+    let (found, text) = only(&ended);
+    assert_eq!(found.id, Id::D11);
+    says(
+        &text,
+        &[
+            "finalizer example.com/backup keeps it Objects",
+            "have ended",
+        ],
+    );
+    ended.pods[0]["metadata"]["finalizers"] = Value::Null;
+    assert!(!ended.ids().contains(&Id::D11), "it goes at once");
     // Its own incident tells it.
     let detaching = condition("Succeeded", "Unknown", "Detaching", "1 pod is left");
     world.fences = vec![fence("worker-1", "PowerOff", detaching)];
@@ -261,6 +275,11 @@ fn a_driver_whose_attachers_are_all_on_dead_nodes_is_told() {
             "kubectl fence status worker-1",
         ],
     );
+    // The next one finds no node.
+    let mut waiting = attacher("ebs-2", "");
+    waiting["spec"]["nodeName"] = Value::Null;
+    world.pods.push(waiting);
+    assert_eq!(world.ids(), [Id::D1, Id::D14]);
     world.pods.push(attacher("ebs-1", "worker-2"));
     assert_eq!(world.ids(), [Id::D1], "another replica is well");
 }

@@ -13,7 +13,7 @@ fn every_backend_is_understood_when_it_says_that_a_volume_is_in_use() {
                 let driver = row.provisioners[0].replace('*', "x.");
                 let words = format!(
                     "AttachVolume.Attach failed for volume \"pv-1\" : rpc error: code = Internal desc = {}",
-                    phrase.to_uppercase()
+                    phrase.says.to_uppercase()
                 );
                 let (found, _) = only(&pending(&driver, reason, &words));
                 assert_eq!(found.id, Id::D9, "{driver}: {words}");
@@ -85,11 +85,11 @@ fn diag_driver_error_is_no_finding() {
         assert_eq!(found.id, Id::D17);
         says(&text, &[&format!("{reason}: {words}"), way, "no dead node"]);
         assert_eq!(text.contains("an earlier call"), reason == "FailedMount");
-        // It has come about since, or was said an hour ago, or the volume is mounted.
-        let mut over = world.clone();
-        over.events[0]["lastTimestamp"] = json!("2026-11-26T06:01:00Z");
-        assert!(over.ids().is_empty(), "{reason}");
-        let mut mounted = world.clone();
+        // An hour later it is said no more, and is not over: that it is once the volume is mounted.
+        let mut later = world.clone();
+        later.events[0]["lastTimestamp"] = json!("2026-11-26T06:01:00Z");
+        assert_eq!(later.ids(), [Id::D17], "{reason}");
+        let mut mounted = later.clone();
         mounted.pods[0]["status"]["conditions"] =
             json!([{"type": "PodReadyToStartContainers", "status": "True"}]);
         assert!(mounted.ids().is_empty(), "{reason}");
