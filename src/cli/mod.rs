@@ -10,6 +10,7 @@ pub mod check;
 pub mod cluster;
 pub mod complete;
 pub mod confirm;
+pub mod control;
 pub mod dashboard;
 pub mod diagnose;
 pub mod dry_run;

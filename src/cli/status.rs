@@ -5,6 +5,7 @@ mod screen;
 mod sight;
 
 use super::cluster::Cluster;
+use super::control::Lack;
 use super::fences::Warning;
 use super::leader::Leader;
 use super::name::{Kind, Name};
@@ -86,6 +87,8 @@ pub struct Status {
     pub unfenced_unknown: Option<String>,
     /// The Node that was asked about by its name, if it is Ready and has no open incident.
     pub ready: Option<ReadyNode>,
+    /// The devices whose Off proves nothing of a node that a policy governs (S25); null: not known, as with --watch.
+    pub without_positive_control: Option<Vec<Lack>>,
 }
 
 /// A Node on which nothing goes on by itself.
@@ -254,8 +257,13 @@ fn of(status: Status, name: &Name, governs: &[String]) -> Status {
     let unfenced = status.unfenced.into_iter();
     let unfenced =
         unfenced.filter(|it| name.is(Kind::Node, &it.node) || is_policy(it.policy.as_ref()));
+    let lacks = status.without_positive_control.map(|all| {
+        let of_it = |it: &Lack| name.is(Kind::Node, &it.node) || is_policy(Some(&it.policy));
+        all.into_iter().filter(of_it).collect()
+    });
     Status {
         stranded: stranded.collect(),
+        without_positive_control: lacks,
         policies,
         unfenced: unfenced.collect(),
         incidents,

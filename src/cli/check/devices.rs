@@ -1,16 +1,19 @@
 //! Devices, policies and the nodes that they protect: what the operator says of each, all of it from conditions that it keeps.
 
 use super::super::cluster::{Cluster, Error, seen};
+use super::super::control::lacks;
 use super::{Category, Check, Finding};
 use crate::api::conditions::{READY, find};
 use crate::api::device::FenceDevice;
 use crate::api::policy::{FenceMode, NodeFencingPolicy};
+use crate::core::control::OFF_WHILE_RUNNING;
 use crate::core::observed::NodeView;
 use crate::core::select::governing;
 use crate::shell::slim::SlimNode;
 use crate::words::listed;
 use kube::ResourceExt;
 use kube::api::ListParams;
+use std::collections::BTreeMap;
 
 const HERE: Category = Category("fleet");
 const DEVICES: Check = HERE.check(
@@ -23,6 +26,14 @@ const NODES: Check = HERE.check(
     "nodes",
     "docs/runbooks/NodesWithoutFenceDevice.md#diagnosis",
 );
+const CONTROL: Check = HERE.check(
+    "positive-control",
+    "docs/how-to/first-node.md#keep-an-eye-on-the-devices",
+);
+const LIES: Check = HERE.check(
+    "positive-control",
+    "docs/runbooks/FenceDeviceOffWhileRunning.md#diagnosis",
+);
 /// Names in one line.
 const NAMED_MAX: usize = 5;
 
@@ -33,19 +44,53 @@ pub(super) async fn look(
     let all = ListParams::default();
     let devices = cluster.ours::<FenceDevice>().await?;
     let nodes = seen(cluster.list(&cluster.api::<SlimNode>(), &all).await)?;
+    let mut findings = of_devices(&devices);
     let of_nodes = match nodes {
         Ok(nodes) => {
             let views: Vec<NodeView> = nodes.iter().map(SlimNode::view).collect();
+            findings.extend(controlled(policies, &devices, &views));
             protected(policies, &views)
         }
         Err(words) => NODES.unknown(format!(
             "which nodes no policy selects is not known: {words}"
         )),
     };
-    let mut findings = of_devices(&devices);
     findings.extend(of_policies(policies));
     findings.push(of_nodes);
     Ok(findings)
+}
+
+/// Which device of which node has not shown that it can read On (S25), one line for each device and reason.
+fn controlled(
+    policies: &[NodeFencingPolicy],
+    devices: &[FenceDevice],
+    nodes: &[NodeView],
+) -> Vec<Finding> {
+    let mut by: BTreeMap<(bool, &str), Vec<String>> = BTreeMap::new();
+    let lacks = lacks(policies, devices, nodes.iter().cloned());
+    for lack in &lacks {
+        let lies = lack.reason == OFF_WHILE_RUNNING;
+        let of_device = by.entry((!lies, lack.device.as_str())).or_default();
+        of_device.push(lack.node.clone());
+    }
+    if by.is_empty() && !devices.is_empty() {
+        return vec![
+            CONTROL.well("each device has read On of each of its nodes in the node's current boot"),
+        ];
+    }
+    let found = by.into_iter().map(|((is_missing, device), nodes)| {
+        let named = listed(&nodes, "", NAMED_MAX);
+        let first = nodes.first().map_or("NODE", String::as_str);
+        match is_missing {
+            false => LIES.fails(format!(
+                "FenceDevice {device} reads Off while these nodes run: {named}; its Off proves nothing: correct its address, systemID or outlets"
+            )),
+            true => CONTROL.warns(format!(
+                "FenceDevice {device} has not read On in the current boot of {named}; its Off proves nothing until a probe does: kubectl fence test {first}"
+            )),
+        }
+    });
+    found.collect()
 }
 
 fn of_devices(devices: &[FenceDevice]) -> Vec<Finding> {
@@ -109,5 +154,41 @@ fn protected(policies: &[NodeFencingPolicy], nodes: &[NodeView]) -> Finding {
         (true, true) => NODES.well(format!("all {} nodes are protected", nodes.len())),
         (true, false) => NODES.warns(format!("{} node(s) are protected; no policy selects {}", selected.len(), listed(&left, "", NAMED_MAX))),
         (false, _) => NODES.fails(format!("{} could not be fenced: no device of their policy's levels is ready; kubectl get fencedevices, and write the ones that are missing", listed(&unprotected, "", NAMED_MAX))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::check::Mark;
+    use crate::cli::control::tests::{device, node, row};
+    use serde_json::json;
+
+    #[test]
+    fn each_device_without_a_positive_control_is_told_with_its_nodes_and_the_way_out() {
+        let spec = json!({"nodeSelector": {}, "fence": {"mode": "PowerOff"}});
+        let spec = serde_json::from_value(spec).expect("a spec");
+        let policies = [NodeFencingPolicy::new("workers", spec)];
+        let nodes = ["w1", "w2", "w3"].map(node);
+        let fleet = json!({"nodeSelector": {}, "redfish": {"address": "${node.name}-bmc"}});
+        let found = |rows: &[_]| {
+            let devices = [device("rack", fleet.clone(), rows)];
+            let found = controlled(&policies, &devices, &nodes).into_iter();
+            let found = found.map(|it| (it.status, it.message, it.check));
+            found.collect::<Vec<_>>()
+        };
+        let well = nodes.each_ref().map(|it| row(it, "On"));
+        let all = found(&well);
+        assert_eq!((all.len(), all[0].0), (1, Mark::Ok), "{all:#?}");
+        let some = found(&[row(&nodes[1], "Off")]);
+        let [(fails, lies, check), (warns, missing, _)] = some.as_slice() else {
+            panic!("{some:#?}");
+        };
+        assert_eq!((*fails, *warns), (Mark::Failed, Mark::Warning));
+        assert_eq!(*check, "positive-control");
+        assert!(lies.starts_with("FenceDevice rack reads Off while these nodes run: w2; "));
+        assert!(missing.contains("boot of w1, w3; "), "{missing}");
+        assert!(missing.ends_with("kubectl fence test w1"), "{missing}");
+        assert!(controlled(&policies, &[], &nodes).is_empty());
     }
 }

@@ -7,6 +7,7 @@ use crate::api::conditions::{READY, find};
 use crate::api::device::FenceDevice;
 use crate::api::fence::NodeFence;
 use crate::api::policy::{FenceMode, NodeFencingPolicy};
+use crate::cli::control::{Serving, fact, lacking};
 use crate::cli::fences;
 use crate::cli::watched::Seen;
 use crate::core::assess::others::{Attached, Served};
@@ -15,7 +16,7 @@ use crate::core::observed::{NodeView, Ready};
 use crate::core::select::governing;
 use crate::core::stranded::{Stranded, stranded};
 use crate::core::window;
-use crate::shell::devices::{serves, targets};
+use crate::shell::devices::targets;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -168,14 +169,7 @@ fn of_nodes(
         return unknown("FenceDevices");
     };
     let protected = protected(policies, nodes, devices, now);
-    let mut own: BTreeMap<&str, Vec<&FenceDevice>> = BTreeMap::new();
-    let mut shared: Vec<&FenceDevice> = Vec::new();
-    for device in devices {
-        match &device.spec.node_name {
-            Some(name) => own.entry(name).or_default().push(device),
-            None => shared.push(device),
-        }
-    }
+    let index = Serving::of(devices);
     let cell = |node: &NodeView| {
         if open.contains_key(node.name.as_str()) {
             // Whatever else there is to say of it, it is being fenced.
@@ -185,11 +179,13 @@ fn of_nodes(
                 why: String::new(),
             };
         }
-        let of_node = own.get(node.name.as_str()).into_iter().flatten().copied();
-        let of_fleet = shared.iter().copied().filter(|it| serves(it, node));
-        let serving: Vec<&FenceDevice> = of_node.chain(of_fleet).collect();
+        let serving = index.serving(node);
         let is_protected = protected.get(&node.name).copied().unwrap_or_default();
         let (state, why) = standing(policies, node, &serving, is_protected, now);
+        let why = match state {
+            State::Protected | State::AtRisk => why + &unproving(node, &serving),
+            _ => why,
+        };
         let why = match node.ready() {
             Ready::True => why,
             _ => format!("NotReady; {why}"),
@@ -254,6 +250,19 @@ fn standing(
     let why = ailing
         .unwrap_or_else(|| format!("no level of policy {name} has the devices that it needs"));
     (State::AtRisk, why)
+}
+
+/// Those whose Off would prove nothing of this node (S25).
+fn unproving(node: &NodeView, serving: &[&FenceDevice]) -> String {
+    let lacks = serving.iter().filter_map(|it| {
+        let control = lacking(it, node)?;
+        Some(format!(
+            "; FenceDevice {} {}, so its Off proves nothing",
+            it.name_any(),
+            fact(control)
+        ))
+    });
+    lacks.collect()
 }
 
 /// Why a device could not do it, if it could not.

@@ -53,6 +53,8 @@ pub struct DevicePlan {
     pub driver: String,
     /// `Ready`, `ConfirmOnly` (it reads, and does not turn off) or `NotReady`.
     pub readiness: String,
+    /// Does its Off count for the node (S25)? `Shown`: it has read On in the node's current boot. Else `NoPositiveControl` or `OffWhileRunning`.
+    pub positive_control: String,
     /// What the operator says of it.
     pub message: Option<String>,
 }

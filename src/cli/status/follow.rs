@@ -47,7 +47,11 @@ pub(super) async fn follow(cluster: &Cluster, args: &Args, sight: Sight) -> Done
             .then(|| watch(client, SlimNode::trim, &changed, &mut tasks)),
     };
     let shown = RefCell::new(Shown {
-        sight,
+        // What devices read changes with each probe, and is not followed.
+        sight: Sight {
+            devices: None,
+            ..sight
+        },
         unanswered: None,
     });
     let shape = Shape::of(args.output, io::stdout().is_terminal());

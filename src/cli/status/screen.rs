@@ -2,10 +2,12 @@
 
 use super::{Incident, Policy, ReadyNode, Status};
 use crate::api::fence_status::{PowerOf, PowerReading};
+use crate::cli::control::Lack;
 use crate::cli::fences;
 use crate::cli::leader::is_silent;
 use crate::cli::name::Name;
 use crate::cli::table::{age, bar, duration, or_none, quoted, table, wrapped};
+use crate::core::control::OFF_WHILE_RUNNING;
 use crate::core::hold::HeldBy;
 use crate::words::listed;
 use jiff::Timestamp;
@@ -88,6 +90,8 @@ pub(super) fn screen(
     for policy in &status.policies {
         text += &bare(policy);
     }
+    let lacks = status.without_positive_control.iter().flatten();
+    text += &unproving(lacks, is_wide);
     text += "\n";
     for incident in &status.incidents {
         text += &told(incident, is_wide, now);
@@ -178,6 +182,20 @@ fn bare(policy: &Policy) -> String {
             2,
         ),
     }
+}
+
+/// The devices whose Off proves nothing, the first of them by name. One that has only not been probed since the node booted mends itself.
+fn unproving<'a>(lacks: impl Iterator<Item = &'a Lack>, is_wide: bool) -> String {
+    let lacks: Vec<&Lack> = lacks
+        .filter(|it| is_wide || it.reason == OFF_WHILE_RUNNING)
+        .collect();
+    let first = lacks.iter().take(NAMED_MAX);
+    let mut text: String = first.map(|it| wrapped(&it.message, 2)).collect();
+    let more = lacks.len().saturating_sub(NAMED_MAX);
+    if more > 0 {
+        text += &wrapped(&format!("and {more} more: kubectl fence check"), 2);
+    }
+    text
 }
 
 /// An incident, with its way and what it waits for.

@@ -1,9 +1,11 @@
 //! What a status is made of: what was read once, and goes on by watches where it is followed.
 
 use super::{Incident, Operator, ReadyNode, Status, StrandedNode, incident, of, operator, policy};
+use crate::api::device::FenceDevice;
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::cli::cluster::{Cluster, seen, wall};
+use crate::cli::control::lacks;
 use crate::cli::name::{Kind, Name};
 use crate::cli::unfenced::{World, unfenced};
 use crate::cli::{Error, fences};
@@ -29,6 +31,8 @@ pub(super) struct Sight {
     pub nodes: Vec<SlimNode>,
     /// Why they are not known.
     pub nodes_unknown: Option<String>,
+    /// The devices; none: they may not be read, or are not followed.
+    pub devices: Option<Vec<FenceDevice>>,
     /// How far the API server's clock is ahead of this machine's.
     pub ahead: SignedDuration,
 }
@@ -56,6 +60,10 @@ impl Sight {
             unfenced: unfenced(&self.nodes, &world),
             unfenced_unknown: self.nodes_unknown.clone(),
             ready: None,
+            without_positive_control: self.devices.as_ref().map(|devices| {
+                let nodes = self.nodes.iter().map(SlimNode::view);
+                lacks(&self.policies, devices, nodes)
+            }),
         };
         let Some(name) = name else {
             return status;
@@ -156,12 +164,14 @@ pub(super) async fn look(cluster: &Cluster, name: Option<&Name>) -> Result<Sight
         (Err(unknown), Some(name)) => (node(cluster, &name.name).await?, Some(unknown)),
         (Err(unknown), None) => (Vec::new(), Some(unknown)),
     };
+    let devices = seen(cluster.readable::<FenceDevice>().await)?;
     let sight = Sight {
         policies,
         fences,
         operator,
         nodes,
         nodes_unknown,
+        devices: devices.ok().map(|(read, _)| read),
         ahead: cluster.ahead().await,
     };
     match name.filter(|it| !sight.knows(it)) {

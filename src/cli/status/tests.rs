@@ -49,6 +49,7 @@ pub(super) fn of_nothing() -> Sight {
         },
         nodes: Vec::new(),
         nodes_unknown: None,
+        devices: None,
         ahead: jiff::SignedDuration::ZERO,
     }
 }
@@ -361,4 +362,25 @@ fn a_nodefence_is_governed_as_its_node_is() {
     let status = sight.status(Some(&"node-1-now-abcde".into()), now());
     let names: Vec<&str> = status.policies.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, ["workers"]);
+}
+
+#[test]
+fn a_device_that_reads_off_of_a_running_node_is_told_and_one_without_a_probe_in_the_wide_form() {
+    use crate::cli::control::tests::{device, row};
+    let node = dead();
+    let view = node.view();
+    let spec = json!({"nodeName": "node-1", "ipmi": {"address": "bmc"}});
+    let of = |rows: &[Value]| {
+        let mut sight = sight(policy_of(&json!({}), &ready()), vec![node.clone()], None);
+        sight.devices = Some(vec![device("bmc", spec.clone(), rows)]);
+        let status = sight.status(None, now());
+        [false, true]
+            .map(|is_wide| screen(&status, None, is_wide, now()).contains("FenceDevice bmc"))
+    };
+    assert_eq!(of(&[row(&view, "Off")]), [true, true]);
+    assert_eq!(of(&[]), [false, true]);
+    assert_eq!(of(&[row(&view, "On")]), [false, false]);
+    // Programs are told of both; none of them where the devices may not be read.
+    let sight = of_nothing();
+    assert_eq!(sight.status(None, now()).without_positive_control, None);
 }

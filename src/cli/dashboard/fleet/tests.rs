@@ -1,4 +1,5 @@
 use super::*;
+use crate::cli::control;
 use crate::core::fixtures;
 use crate::core::observed::QUARANTINE;
 use serde_json::json;
@@ -34,10 +35,14 @@ fn device(node: &str, ready: &str) -> FenceDevice {
         "apiVersion": "nodefencing.io/v1alpha1", "kind": "FenceDevice",
         "metadata": {"name": format!("bmc-{node}"), "generation": 1},
         "spec": {"nodeName": node},
-        "status": {"observedGeneration": 1, "conditions": [{
-            "type": "Ready", "status": ready, "reason": "Unreachable", "message": "no route",
-            "lastTransitionTime": "2027-01-02T17:00:00Z",
-        }]},
+        "status": {
+            "observedGeneration": 1,
+            "conditions": [{
+                "type": "Ready", "status": ready, "reason": "Unreachable", "message": "no route",
+                "lastTransitionTime": "2027-01-02T17:00:00Z",
+            }],
+            "positiveControl": [control::tests::row(&self::node(node), "On")],
+        },
     });
     serde_json::from_value(device).expect("a device")
 }
@@ -172,4 +177,21 @@ fn what_may_not_be_read_makes_a_node_unknown_in_words() {
         world.fences = Ok(vec![fence("a", "PowerOff", "Unknown")]);
         assert_eq!(told(&world)[0].1, State::Fenced);
     }
+}
+
+#[test]
+fn a_cell_names_the_device_whose_off_proves_nothing_of_its_node() {
+    let why = |boot_id: &str| {
+        let mut world = well();
+        world.nodes.as_mut().expect("nodes")[0].boot_id = boot_id.to_owned();
+        told(&world).remove(0)
+    };
+    let boot = node("a").boot_id;
+    assert_eq!(why(&boot).2, "policy p, by bmc-a");
+    let (_, state, words) = why("another");
+    assert_eq!(state, State::Protected);
+    assert_eq!(
+        words,
+        "policy p, by bmc-a; FenceDevice bmc-a has not read On in the node's current boot, so its Off proves nothing"
+    );
 }

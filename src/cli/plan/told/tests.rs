@@ -9,6 +9,7 @@ use super::*;
 use crate::api::fence::{DesiredState, NodeFence};
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::ApprovalMode;
+use crate::cli::control::tests::row;
 use crate::cli::output::{Content as _, Form, serialized};
 use crate::cli::table::WIDTH;
 use crate::core::fixtures;
@@ -49,7 +50,7 @@ fn facts(policy: Value, pods: Vec<Pod>) -> Facts {
         "kind": "FenceDevice",
         "metadata": {"name": "w1-bmc", "generation": 1},
         "spec": {"nodeName": "w1", "ipmi": {"address": "bmc"}},
-        "status": {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "True", "reason": "Probed", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+        "status": {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "True", "reason": "Probed", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}], "positiveControl": [row(&node("w1"), "On")]},
     });
     let nodes: Vec<NodeView> = ["w1", "w2", "w3"].map(node).into();
     let machine = |view: &NodeView| Machine {

@@ -4,7 +4,9 @@ use super::{DevicePlan, Fleet, Judged, LevelPlan, Verdict, obstacle, once_open};
 use crate::api::conditions::{READY, find};
 use crate::api::device::FenceDevice;
 use crate::api::policy::{FenceMode, NodeFencingPolicy};
+use crate::cli::control::{fact, lacking, way_out};
 use crate::core::assess::{Readiness, World, assess, stored_readiness};
+use crate::core::control::Control;
 use crate::core::observed::NodeView;
 use crate::core::select::matches;
 use crate::core::window::Effective;
@@ -57,7 +59,7 @@ pub(super) fn by_devices(
         let plan = LevelPlan {
             name: level.name.clone(),
             ready: protects(of_level),
-            devices: own.iter().map(|it| device(it, &dead.name)).collect(),
+            devices: own.iter().map(|it| device(it, dead)).collect(),
         };
         if first_ready.is_none() && plan.ready {
             first_ready = Some(own.iter().all(|it| it.spec.manual.is_some()));
@@ -110,8 +112,9 @@ fn tell(
     }
 }
 
-fn device(device: &FenceDevice, node: &str) -> DevicePlan {
-    let readiness = stored_readiness(device, node);
+fn device(device: &FenceDevice, node: &NodeView) -> DevicePlan {
+    let readiness = stored_readiness(device, &node.name);
+    let lacking = lacking(device, node);
     let status = device.status.as_ref();
     let told = find(status.map_or(&[], |it| &it.conditions), READY);
     let told = told.filter(|_| readiness != Readiness::Ready);
@@ -125,8 +128,10 @@ fn device(device: &FenceDevice, node: &str) -> DevicePlan {
         name: device.name_any(),
         driver: device.spec.driver_name().to_owned(),
         readiness: format!("{readiness:?}"),
+        positive_control: lacking.map_or("Shown", Control::reason).to_owned(),
         message: told
             .map(|it| format!("{}: {}", it.reason, it.message))
+            .or_else(|| lacking.map(|it| format!("{}: {}", fact(it), way_out(it, &node.name))))
             .or(never_off),
     }
 }

@@ -1,6 +1,7 @@
 //! What stands in the way, each obstacle by itself, and that the rest is told beside it.
 
 use super::*;
+use crate::cli::control;
 use crate::core::fixtures;
 use crate::core::observed::ConditionView;
 use serde_json::{Value, json};
@@ -46,7 +47,11 @@ fn device(node: &str, status: &str, extra: Value) -> FenceDevice {
         "kind": "FenceDevice",
         "metadata": {"name": format!("{node}-bmc"), "generation": 1},
         "spec": {"nodeName": node, "ipmi": {"address": "bmc"}},
-        "status": {"observedGeneration": 1, "conditions": [condition]},
+        "status": {
+            "observedGeneration": 1,
+            "conditions": [condition],
+            "positiveControl": [control::tests::row(&self::node(node), "On")],
+        },
     });
     json_patch::merge(&mut whole, &extra);
     serde_json::from_value(whole).expect("a device")
@@ -375,4 +380,21 @@ fn a_node_that_is_deleted_lets_no_pod_come_back() {
         ..fixtures::pod("db-0")
     }];
     assert_eq!(case.obstacles(), ["PodComesBack"]);
+}
+
+#[test]
+fn a_device_tells_whether_its_off_counts_for_the_node() {
+    let row = |reads: &str| json!({"status": {"positiveControl": [control::tests::row(&node("w1"), reads)]}});
+    let none = json!({"status": {"positiveControl": null}});
+    for (extra, reason, words) in [
+        (row("On"), "Shown", "has never read Off"),
+        (row("Off"), "OffWhileRunning", "reads Off while the"),
+        (none, "NoPositiveControl", "probe it: kubectl fence test w1"),
+    ] {
+        let mut case = Case::of(json!({}));
+        case.devices = vec![device("w1", "True", extra)];
+        let plan = case.judge(|it| it.verdict.levels[0].devices[0].clone());
+        assert_eq!(plan.positive_control, reason);
+        assert!(plan.message.is_some_and(|it| it.contains(words)));
+    }
 }

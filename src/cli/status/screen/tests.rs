@@ -118,6 +118,7 @@ fn status() -> Status {
         unfenced: Vec::new(),
         unfenced_unknown: None,
         ready: None,
+        without_positive_control: None,
     }
 }
 
@@ -198,6 +199,7 @@ fn where_nobody_works_and_nothing_is_protected_that_is_said() {
         unfenced: Vec::new(),
         unfenced_unknown: None,
         ready: None,
+        without_positive_control: None,
     };
     let now = at(30).expect("a time");
     assert_eq!(
