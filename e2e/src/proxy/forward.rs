@@ -8,12 +8,14 @@ use futures::{StreamExt, future::BoxFuture, stream};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Uri,
     header::{
-        CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, RETRY_AFTER, TE, TRAILER,
+        CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, HOST, RETRY_AFTER, TE, TRAILER,
         TRANSFER_ENCODING, UPGRADE,
     },
 };
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimePrinter;
 use rustls::ServerConfig;
 use serde_json::{Value, json};
 
@@ -113,6 +115,11 @@ impl Forwarder {
                 let _ = first.into_body().collect().await;
                 self.forward(call, index).await?.map(stream_of)
             }
+            Some(Deed::Act(Action::Dated(later))) => {
+                let mut response = self.forward(call, index).await?.map(stream_of);
+                response.headers_mut().insert(DATE, date(later)?);
+                response
+            }
             Some(Deed::Act(Action::Dead)) => {
                 let (head, _) = self.forward(call, index).await?.into_parts();
                 let nothing = stream::pending::<Result<Frame<Bytes>, _>>();
@@ -171,6 +178,14 @@ impl Seen {
             body: serde_json::from_slice(&call.body).unwrap_or_default(),
         }
     }
+}
+
+/// So much later than now, as HTTP writes it.
+fn date(later: Duration) -> Result<HeaderValue, Cut> {
+    let at = Timestamp::now() + later;
+    let text = DateTimePrinter::new().timestamp_to_rfc9110_string(&at);
+    let text = text.map_err(|_| Cut::Close)?;
+    HeaderValue::from_str(&text).map_err(|_| Cut::Close)
 }
 
 fn strip(headers: &mut HeaderMap) {

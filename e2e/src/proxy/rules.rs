@@ -26,6 +26,8 @@ pub enum Action {
     Twice,
     /// The API server acts on it, and its answer is spoiled.
     Spoil(Spoil),
+    /// Its answer is dated so much later, as by an API server whose clock is ahead: whoever counts ages by that finds everything so much older.
+    Dated(Duration),
     /// Its answer begins, and then nothing more comes: over a connection that died, a watch is silent for ever.
     Dead,
 }

@@ -1,5 +1,6 @@
-//! `kubectl fence diagnose` on a real control plane: each of D1 to D10, and D15 and D17, as the components themselves bring it about. Attach/detach, the scheduler
-//! and external-attacher write the Events and the errors, kubelets (the lab's) write `volumesInUse`, node-lifecycle says that a node is silent.
+//! `kubectl fence diagnose` on a real control plane: each of D1 to D17 as the components themselves bring it about. Attach/detach, the scheduler
+//! and external-attacher write the Events and the errors, kubelets (the lab's) write `volumesInUse`, node-lifecycle says that a node is silent. Of
+//! what has to last for hours the cluster is as it is a moment after it began, and only the date that the plugin reads is later ([`later`]).
 //!
 //! What the lab has no part for: its external-attacher is a process beside the cluster and no pod, so D3 shows what a cluster with a managed
 //! control plane shows, and no pod's log. Its array knows no orphan by itself: that of D9 is left behind by a VolumeAttachment that was made by
@@ -7,7 +8,10 @@
 
 mod dead;
 mod fixes;
+mod lasting;
+mod later;
 mod many;
+mod mounts;
 mod refused;
 mod well;
 
@@ -23,7 +27,13 @@ const FOUND: i32 = 2;
 
 /// What it says to programs, and its exit code.
 async fn asked(lab: &Lab, subject: &str) -> Result<(i32, Value)> {
-    let (code, said, complained) = typed(lab, &format!("diagnose {subject} -o json")).await?;
+    asked_with(lab, subject, "").await
+}
+
+/// The same with these flags.
+async fn asked_with(lab: &Lab, subject: &str, flags: &str) -> Result<(i32, Value)> {
+    let line = format!("diagnose {subject} -o json {flags}");
+    let (code, said, complained) = typed(lab, &line).await?;
     let answer = serde_json::from_str(&said).with_context(|| complained)?;
     Ok((code, answer))
 }
@@ -36,10 +46,20 @@ fn ids(answer: &Value) -> Vec<&str> {
 
 /// Types it once this, and nothing else, is found about the object: then it stands in the session, and what it advises is tried.
 async fn found(lab: &Lab, session: &mut Session<'_>, subject: &str, wanted: &[&str]) -> Result<()> {
+    answered(lab, session, subject, wanted).await.map(drop)
+}
+
+/// The same, with what it says to programs.
+async fn answered(
+    lab: &Lab,
+    session: &mut Session<'_>,
+    subject: &str,
+    wanted: &[&str],
+) -> Result<Value> {
     let of_all = format!("{subject} -n work");
     let what = format!("{wanted:?} of {subject}");
     let answer = eventually(&what, LIMIT, async || {
-        let (code, answer) = asked(lab, &of_all).await?;
+        let (code, answer) = asked_with(lab, &of_all, session.flags()).await?;
         ensure!(ids(&answer) == wanted, "it is {answer:#}");
         ensure!(code == FOUND, "exit code {code}");
         Ok(answer)
@@ -54,5 +74,5 @@ async fn found(lab: &Lab, session: &mut Session<'_>, subject: &str, wanted: &[&s
     for finding in answer["findings"].as_array().into_iter().flatten() {
         fixes::tried(lab, finding).await?;
     }
-    Ok(())
+    Ok(answer)
 }

@@ -27,6 +27,8 @@ pub struct Session<'a> {
     lab: &'a Lab,
     node: String,
     names: Names,
+    /// What is typed behind each line, and is not shown.
+    flags: String,
     text: String,
 }
 
@@ -37,8 +39,20 @@ impl<'a> Session<'a> {
             lab,
             node: node.to_owned(),
             names: Names::of(node, NO_INCIDENT),
+            flags: String::new(),
             text: format!("# {title}\n"),
         }
+    }
+
+    /// Types these behind each line, and does not show them.
+    pub fn with(mut self, flags: &str) -> Self {
+        self.flags = flags.to_owned();
+        self
+    }
+
+    /// What is typed behind each line.
+    pub fn flags(&self) -> &str {
+        &self.flags
     }
 
     /// Names an incident, so that its name is taken out of what was said and of what follows.
@@ -60,7 +74,8 @@ impl<'a> Session<'a> {
 
     /// The same, with the exit code.
     pub async fn exits(&mut self, line: &str) -> Result<(i32, String)> {
-        let (code, said, complained) = typed(self.lab, &line.replace("{node}", &self.node)).await?;
+        let typing = format!("{} {}", line.replace("{node}", &self.node), self.flags);
+        let (code, said, complained) = typed(self.lab, &typing).await?;
         let shown = line.replace("{node}", "worker-1");
         let prompt = format!("\n$ kubectl fence {shown}\n");
         self.text += &self.names.plain(&prompt);
