@@ -67,16 +67,7 @@ pub async fn try_all(guarded: &Guarded, tally: &mut Tally) -> Result<()> {
         message,
         &verdict,
     );
-    let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-    let body = Some((Body::Merge, &ready));
-    let pod = must(
-        &guarded.admin,
-        Method::PATCH,
-        &format!("{POD}/status"),
-        body,
-    )
-    .await?;
-    let uid = &pod["metadata"]["uid"];
+    let uid = set_ready(guarded, "True").await?;
     let by_uid = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}});
     let body = Some((Body::Object, &by_uid));
     let verdict = call(&guarded.operator, Method::DELETE, POD, body).await?;
@@ -86,10 +77,20 @@ pub async fn try_all(guarded: &Guarded, tally: &mut Tally) -> Result<()> {
         Some("S2: the operator may not delete a pod that is Ready"),
         &verdict,
     );
+    // What is tried after this meets it, too.
+    set_ready(guarded, "False").await?;
     for path in [READY, DARK, FOREIGN] {
         must(&guarded.admin, Method::DELETE, path, None).await?;
     }
     Ok(())
+}
+
+/// Sets the pod's condition Ready, and returns its uid.
+async fn set_ready(guarded: &Guarded, status: &str) -> Result<Value> {
+    let ready = json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
+    let (path, body) = (format!("{POD}/status"), Some((Body::Merge, &ready)));
+    let pod = must(&guarded.admin, Method::PATCH, &path, body).await?;
+    Ok(pod["metadata"]["uid"].clone())
 }
 
 /// What RBAC grants and the admission policies refuse.
