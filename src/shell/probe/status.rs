@@ -62,14 +62,14 @@ pub fn render(
         .collect();
     let mut status = old.clone();
     status.systems = pins(old.systems, &judged, &lives);
-    judged
-        .iter_mut()
-        .for_each(|(_, judgement)| refuse_unpinned(judgement, &status.systems));
     let is_current = old.observed_generation == device.metadata.generation;
     // Other settings may lead to another device.
     let kept = old.positive_control.into_iter().filter(|_| is_current);
     let kept = kept.filter(|row| lives(&row.node_name, &row.node_uid));
     status.positive_control = controls(kept, &judged);
+    judged
+        .iter_mut()
+        .for_each(|(_, judgement)| refuse_unkept(judgement, &status));
     if is_current && !old.conditions.is_empty() && rows.iter().any(|row| row.awaited) {
         // What another process found is better than what this one has not looked at yet.
         return status;
@@ -141,25 +141,30 @@ fn controls(
     rows.into_values().collect()
 }
 
-/// A pin that found no room is no pin, and a device without one is not ready.
-fn refuse_unpinned(judgement: &mut Judgement, pins: &[PinnedSystem]) {
-    let Some(pin) = judgement.pin.take_if(|pin| !pins.contains(pin)) else {
+/// A pin that found no room is no pin, and an incident sees only what is kept: without it the device is not ready.
+fn refuse_unkept(judgement: &mut Judgement, status: &FenceDeviceStatus) {
+    let pin = judgement.pin.take_if(|it| !status.systems.contains(it));
+    let control = judgement.control.as_ref();
+    let control = control.filter(|it| !status.positive_control.contains(it));
+    let node = pin.as_ref().map(|it| &it.node_name);
+    let Some(node) = node.or(control.map(|it| &it.node_name)) else {
         return;
     };
     if judgement.ready.status != True {
         return;
     }
-    let part = Part {
+    let refused = Part {
         status: False,
         reason: "TooManyNodes",
         words: format!(
-            "a FenceDevice holds the identity of {PINS_MAX} nodes, and there is no room for that of {}; split the \
-             `nodeSelector` over several FenceDevices",
-            pin.node_name
+            "a FenceDevice keeps what it has learned of {PINS_MAX} nodes, and there is no room for {node}; split the `nodeSelector` over \
+             several FenceDevices",
         ),
     };
-    judgement.ready = part.clone();
-    judgement.identity = Some(part);
+    judgement.ready = refused.clone();
+    if pin.is_some() {
+        judgement.identity = Some(refused);
+    }
 }
 
 fn set(

@@ -1,6 +1,7 @@
 //! Devices of a fleet: many nodes in one status.
 
 use super::*;
+use crate::api::device::IdentityCheck;
 
 fn of_fleet() -> FenceDevice {
     device(json!({"nodeSelector": {}, "redfish": {"address": "https://${node.name}-bmc"}}))
@@ -50,8 +51,8 @@ fn a_fleet_waits_for_its_first_round_but_pins_at_once() {
     assert_eq!(status.nodes, Some(DeviceNodes { total: 2, ready: 2 }));
 }
 
-#[test]
-fn a_fleet_holds_a_thousand_identities_and_says_which_found_no_room() {
+/// What a fleet of one node too many says; without identities where they are not checked.
+fn of_a_node_too_many(device: &FenceDevice) -> FenceDeviceStatus {
     let uuid = |index: usize| format!("00000000-0000-4000-8000-{index:012x}");
     let name = |index: usize| format!("w{index:04}");
     let findings: Vec<(String, Finding)> = (1..=PINS_MAX + 1)
@@ -64,10 +65,26 @@ fn a_fleet_holds_a_thousand_identities_and_says_which_found_no_room() {
         .iter()
         .map(|(name, finding)| row(name, Some(finding)))
         .collect();
-    let status = render(&of_fleet(), &rows, |_, _| true, wall(100));
-    assert_eq!(status.systems.len(), PINS_MAX);
+    let status = render(device, &rows, |_, _| true, wall(100));
     assert_eq!(status.not_ready_nodes, [name(PINS_MAX + 1)]);
     assert_eq!(shown(&status, READY), "False/TooManyNodes");
+    status
+}
+
+#[test]
+fn a_fleet_holds_a_thousand_identities_and_says_which_found_no_room() {
+    assert_eq!(of_a_node_too_many(&of_fleet()).systems.len(), PINS_MAX);
+}
+
+#[test]
+fn a_fleet_whose_identities_are_not_checked_says_which_node_has_no_room_for_its_on() {
+    let mut device = of_fleet();
+    device.spec.identity_check = IdentityCheck::Skip;
+    let status = of_a_node_too_many(&device);
+    assert_eq!(
+        (status.systems.len(), status.positive_control.len()),
+        (0, PINS_MAX)
+    );
 }
 
 /// HOLES D3: who owns a node chooses its labels, and by them the Secret that is sent to its BMC.
