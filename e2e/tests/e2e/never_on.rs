@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use e2e::bmc::{Effect, Reading};
 use e2e::eventually::eventually;
-use e2e::lab::{LIMIT, Lab, condition, escalation};
+use e2e::lab::{Kind, LIMIT, Lab, Setup, condition, escalation};
 use e2e::machine::{Ailment, Power};
 use e2e::snmpd::{Feed, Pdu};
 use jiff::Timestamp;
@@ -17,7 +17,7 @@ use crate::devices::request_probe;
 use crate::outage::Outage;
 
 /// Numbers of the lab's machines, and of their outlets.
-const MACHINES: [usize; 3] = [1, 2, 3];
+const MACHINES: [usize; 2] = [1, 2];
 const REASON: &str = "OffWhileRunning";
 
 /// What an outlet feeds that nothing is plugged into.
@@ -87,8 +87,10 @@ async fn is_not_believed(outage: &Outage, device: &str) -> Result<()> {
 }
 
 /// By a BMC that reads Off from now on, and does this with commands.
-async fn a_bmc(name: &str, mode: &str, effect: Effect) -> Result<()> {
-    let outage = Outage::prepare(name, mode, json!({})).await?;
+async fn a_bmc(name: &str, kind: Kind, mode: &str, effect: Effect) -> Result<()> {
+    let Some(outage) = Outage::set(name, kind, mode).await? else {
+        return Ok(());
+    };
     let bmc = &outage.rig()?.bmc;
     bmc.faults(|faults| {
         faults.power_state = Reading::Says(json!("Off"));
@@ -113,46 +115,42 @@ async fn unused(lab: &Lab) -> Result<Pdu> {
     Ok(pdu)
 }
 
-fn by_outlets() -> Value {
+async fn an_outlet(name: &str, kind: Kind, mode: &str) -> Result<()> {
+    let setup = Setup::new(name, MACHINES.len()).on(kind);
+    let Some(lab) = Lab::start_if_available(setup).await? else {
+        return Ok(());
+    };
+    let pdu = unused(&lab).await?;
     let selector = json!({"matchLabels": {"tier": "pdu"}});
     let levels = json!([{"name": "pdu", "retryPeriodSeconds": 1, "deviceSelector": selector}]);
-    json!({"fence": {"levels": levels}})
-}
-
-async fn an_outlet(name: &str, mode: &str) -> Result<()> {
-    let (outage, pdu) = Outage::by(name, mode, by_outlets(), unused).await?;
+    let outage = Outage::of(lab, mode, json!({"fence": {"levels": levels}})).await?;
     // Somebody finds that it is unused.
     let number = outage.node.trim_start_matches("node-").parse()?;
     pdu.switch(number, false)?;
     is_not_believed(&outage, &format!("{}-unused", outage.node)).await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stopped_twin_is_not_believed_in_confirm_only() -> Result<()> {
-    a_bmc("twin-confirm", "ConfirmOnly", Effect::Ignored).await
+/// A test for each kind of node and each mode that may fence.
+macro_rules! is_not_believed {
+    ($($name:ident: $case:ident($lab:literal, $kind:ident, $mode:literal $(, $effect:expr)?);)*) => {$(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $name() -> Result<()> {
+            $case($lab, Kind::$kind, $mode $(, $effect)?).await
+        }
+    )*};
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stopped_twin_is_not_believed_in_power_off() -> Result<()> {
-    a_bmc("twin-off", "PowerOff", Effect::Ignored).await
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_sensor_is_not_believed_in_confirm_only() -> Result<()> {
-    a_bmc("sensor-confirm", "ConfirmOnly", Effect::default()).await
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_sensor_is_not_believed_in_power_off() -> Result<()> {
-    a_bmc("sensor-off", "PowerOff", Effect::default()).await
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unused_outlet_is_not_believed_in_confirm_only() -> Result<()> {
-    an_outlet("unused-confirm", "ConfirmOnly").await
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unused_outlet_is_not_believed_in_power_off() -> Result<()> {
-    an_outlet("unused-off", "PowerOff").await
+is_not_believed! {
+    simulated_twin_in_confirm_only: a_bmc("twin-confirm", Simulated, "ConfirmOnly", Effect::Ignored);
+    simulated_twin_in_power_off: a_bmc("twin-off", Simulated, "PowerOff", Effect::Ignored);
+    simulated_dead_sensor_in_confirm_only: a_bmc("sensor-confirm", Simulated, "ConfirmOnly", Effect::default());
+    simulated_dead_sensor_in_power_off: a_bmc("sensor-off", Simulated, "PowerOff", Effect::default());
+    simulated_unused_outlet_in_confirm_only: an_outlet("unused-confirm", Simulated, "ConfirmOnly");
+    simulated_unused_outlet_in_power_off: an_outlet("unused-off", Simulated, "PowerOff");
+    real_twin_in_confirm_only: a_bmc("real-twin-confirm", Real, "ConfirmOnly", Effect::Ignored);
+    real_twin_in_power_off: a_bmc("real-twin-off", Real, "PowerOff", Effect::Ignored);
+    real_dead_sensor_in_confirm_only: a_bmc("real-sensor-confirm", Real, "ConfirmOnly", Effect::default());
+    real_dead_sensor_in_power_off: a_bmc("real-sensor-off", Real, "PowerOff", Effect::default());
+    real_unused_outlet_in_confirm_only: an_outlet("real-unused-confirm", Real, "ConfirmOnly");
+    real_unused_outlet_in_power_off: an_outlet("real-unused-off", Real, "PowerOff");
 }
