@@ -68,9 +68,10 @@ pub fn by(row: Option<&PositiveControl>, boot_id: &str) -> Control {
     }
 }
 
-/// Does this reading say that a machine, or a part of what feeds it, has no power, so that a running machine would refute it?
+/// Does this reading say that a machine, or a part of what feeds it, has no power, so that a running machine would refute it? With a fault beside
+/// it, too: no proof accepts it today, and the same device may leave out the fault tomorrow.
 pub fn reads_off(reading: &Reading) -> bool {
-    reading.is_off() || !reading.off_parts.is_empty()
+    reading.state == PowerState::Off || !reading.off_parts.is_empty()
 }
 
 /// What a probe teaches; none: nothing new. `renewed`: the kubelet has renewed its Lease since the device first read so, and before it did

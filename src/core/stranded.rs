@@ -9,7 +9,8 @@ use super::stage::Stage;
 use super::taint;
 use crate::api::conditions::{NODE_CONFIRMED_DOWN, SUCCEEDED, find};
 use crate::api::fence::NodeFence;
-use crate::api::settings::RecoveryStrategy;
+use crate::api::readings::Evidence;
+use jiff::Timestamp;
 
 /// Why nothing goes on by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,8 +59,8 @@ impl Stranded {
     }
 }
 
-/// The ended incident that has proven the machine down in the boot in which the Node lives (S22): it is Ready under the quarantine, or it is
-/// Ready after a fence that set none, or its Node was deleted and made anew.
+/// The ended incident that has proven the machine down in the boot in which the Node lives (S22): it is Ready, or has reported since that it is
+/// not, under the quarantine or after a fence that set none; or its Node was deleted and made anew, since only a kubelet that runs names a boot.
 pub fn refuted<'a>(
     fences: impl IntoIterator<Item = &'a NodeFence>,
     node: &NodeView,
@@ -73,18 +74,28 @@ pub fn refuted<'a>(
         let is_marked = status.is_some_and(|it| it.taint_applied_time.is_some());
         let succeeded = status.and_then(|it| find(&it.conditions, SUCCEEDED));
         let left_down = succeeded.is_some_and(|it| it.reason == Stage::ConfirmedDown.to_string());
-        let deletes = fence.spec.recovery.strategy == RecoveryStrategy::DeleteNode;
-        let lives = |uid: &str| match uid == node.uid {
+        let lives = |it: &Evidence| match it.node_uid == node.uid {
             true => {
                 let stays = is_marked && taint::is_quarantined(node);
-                node.ready() == Ready::True && (stays || left_down)
+                reports(node, it) && (stays || left_down)
             }
-            false => is_marked && deletes,
+            false => is_marked || left_down,
         };
-        fence.is_ended()
-            && evidence.is_some_and(|it| it.node_boot_id == node.boot_id && lives(&it.node_uid))
+        fence.is_ended() && evidence.is_some_and(|it| it.node_boot_id == node.boot_id && lives(it))
     });
     of_boot.max_by_key(|it| it.status.as_ref().and_then(|it| it.completion_time))
+}
+
+/// Has the kubelet reported since the proof? One that is not Ready lives, too.
+fn reports(node: &NodeView, evidence: &Evidence) -> bool {
+    match node.ready() {
+        Ready::True => true,
+        Ready::False => {
+            let last: Option<Timestamp> = node.last_report().parse().ok();
+            last.is_some() && last != evidence.ready_heartbeat_time
+        }
+        Ready::Unknown | Ready::Missing => false,
+    }
 }
 
 /// Does the record say already that its proof was false?
@@ -133,7 +144,7 @@ mod tests {
                 "conditions": [{"type": "Succeeded", "status": if stage.is_empty() { "Unknown" } else { "True" }, "reason": stage,
                     "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
                 "evidence": {"claim": "fence-n1", "nodeUID": "uid-1", "nodeBootID": "boot-1",
-                    "quiescedTime": "2026-01-01T00:00:00Z", "provenTime": "2026-01-01T00:00:00Z", "readings": []},
+                    "readyHeartbeatTime": "2026-01-01T00:00:00Z", "quiescedTime": "2026-01-01T00:00:00Z", "provenTime": "2026-01-01T00:00:00Z", "readings": []},
             },
         });
         serde_json::from_value(fence).expect("a NodeFence")
@@ -152,6 +163,13 @@ mod tests {
         node
     }
 
+    /// It is not Ready in the boot that was proven down, and its kubelet has said so then.
+    fn reported(heartbeat: &str) -> NodeView {
+        let mut node = node("uid-1", "boot-1", "False", "boot-1");
+        node.conditions[0].heartbeat = heartbeat.to_owned();
+        node
+    }
+
     /// S22: what refutes the proof of a fence that has ended is a machine that lives in its boot, and nothing else.
     #[test]
     fn a_machine_that_lives_in_the_boot_that_was_proven_down_is_known() {
@@ -164,7 +182,9 @@ mod tests {
             (taint, node("uid-1", "boot-2", "True", "boot-1"), false),
             // Its quarantine was removed by hand, as the message says.
             (taint, node("uid-1", "boot-1", "True", "boot-0"), false),
-            (taint, node("uid-2", "boot-1", "True", "boot-0"), false),
+            (taint, node("uid-2", "boot-1", "True", "boot-0"), true),
+            (taint, node("uid-2", "boot-2", "True", "boot-0"), false),
+            (none, node("uid-2", "boot-1", "Unknown", "boot-0"), true),
             (none, node("uid-1", "boot-1", "True", "boot-0"), true),
             (none, node("uid-1", "boot-1", "Unknown", "boot-0"), false),
             (delete, node("uid-2", "boot-1", "Unknown", "boot-0"), true),
@@ -180,6 +200,10 @@ mod tests {
                 node("uid-1", "boot-1", "True", "boot-1"),
                 false,
             ),
+            // The last report of before the proof, and one of after it.
+            (taint, reported("2026-01-01T00:00:00Z"), false),
+            (taint, reported("2026-01-01T00:05:00Z"), true),
+            (taint, reported(""), false),
         ];
         for ((strategy, stage, is_marked), node, is_found) in table {
             let fences = [fence(strategy, stage, is_marked)];

@@ -61,7 +61,7 @@ const CORE: Layer = Layer {
     suites: &[integration(&["--test", "golden"]), unit("core::")],
 };
 const FENCE: Layer = Layer {
-    modules: &["api", "clock", "core", "fence"],
+    modules: &["api", "clock", "core", "fence", "telemetry", "words"],
     suites: &[
         integration(&["--test", "drivers"]),
         unit("fence::"),

@@ -11,7 +11,7 @@ use e2e::lab::{Kind, LIMIT, Lab, Setup, condition, escalation};
 use e2e::machine::{Ailment, Power};
 use e2e::snmpd::{Feed, Pdu};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::devices::request_probe;
 use crate::outage::Outage;

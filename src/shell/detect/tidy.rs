@@ -4,7 +4,6 @@
 
 use super::{Detector, LIFT_PAUSE};
 use crate::api::fence::NodeFence;
-use crate::api::settings::RecoveryStrategy;
 use crate::clock;
 use crate::core::incident::Reply;
 use crate::core::observed::{CLAIM, DETACHING, NodeView, QUARANTINE, Ready, Seen};
@@ -59,10 +58,15 @@ impl Detector {
             return;
         }
         let quarantine = node.taint(QUARANTINE);
-        let is_known = !never_went_down(&node, quarantine.and_then(|(_, it)| it.value.as_deref()));
-        let lives = lives || !is_known;
-        if !is_known {
-            self.tell_of_contradiction(&node).await;
+        let fenced = quarantine.and_then(|(_, it)| it.value.as_deref());
+        let fences = self.context.caches.fences_of(&node.name);
+        let fence = stranded::refuted(&fences, &node);
+        // The quarantine alone tells as much where the record is gone.
+        let is_refuted =
+            never_went_down(&node, fenced) || fence.is_some() && taint::is_quarantined(&node);
+        let lives = lives || is_refuted;
+        if is_refuted {
+            self.tell_of_contradiction(&node, fence).await;
         }
         if owner
             .is_some_and(|owner| node.claim().and_then(taint::claim_fence) == Some(owner.as_str()))
@@ -95,19 +99,21 @@ impl Detector {
         self.context.stranded.set(node, Stranded::SameBoot, lives);
     }
 
-    /// The record of this fence has ended, and the machine that it proved down is Ready with the boot that was fenced (S22).
-    async fn tell_of_contradiction(&mut self, node: &NodeView) {
+    /// The record of this fence has ended, and the machine that it proved down reports in the boot that was fenced (S22).
+    async fn tell_of_contradiction(&mut self, node: &NodeView, fence: Option<&NodeFence>) {
+        let how = match node.ready() {
+            Ready::True => "is Ready",
+            Ready::False | Ready::Unknown | Ready::Missing => "reports",
+        };
         let message = format!(
-            "Node {} is Ready with the boot ID it was fenced with ({}): it never went down, its device lies or is wired to another machine; its quarantine stays: check the volumes' data, correct the FenceDevice, then reboot the node, or remove the taint (kubectl taint node {} {QUARANTINE}-)",
+            "Node {} {how} with the boot ID it was fenced with ({}): it never went down, its device lies or is wired to another machine; its quarantine stays: check the volumes' data, correct the FenceDevice, then reboot the node, or remove the taint (kubectl taint node {} {QUARANTINE}-)",
             node.name, node.boot_id, node.name
         );
-        let fences = self.context.caches.fences_of(&node.name);
-        let fence = stranded::refuted(&fences, node);
         self.contradicted(node, fence, message).await;
     }
 
-    /// Without a quarantine, the record alone tells: of a Node that was deleted after its machine was proven down and has another one in its place
-    /// in the very boot that was fenced, or of one that was left to others (S22).
+    /// Without a quarantine, the record alone tells: of a Node that was deleted after its machine was proven down, by whomever, and has another one
+    /// in its place in the very boot that was fenced, or of one that was left to others (S22).
     async fn look_for_the_same_boot(&mut self, node: &NodeView) -> bool {
         if node.boot_id.is_empty() || taint::is_quarantined(node) {
             return false;
@@ -121,11 +127,16 @@ impl Detector {
             return false;
         };
         let (name, boot) = (&node.name, &node.boot_id);
-        let what = match fence.spec.recovery.strategy {
-            RecoveryStrategy::DeleteNode => {
+        let evidence = fence.status.as_ref().and_then(|it| it.evidence.as_ref());
+        let is_back = evidence.is_some_and(|it| it.node_uid != node.uid);
+        let what = match (is_back, node.ready()) {
+            (true, _) => {
                 format!("is back with the boot ID that was fenced ({boot}) when it was deleted")
             }
-            _ => format!("is Ready with the boot ID that was proven down ({boot})"),
+            (false, Ready::True) => {
+                format!("is Ready with the boot ID that was proven down ({boot})")
+            }
+            (false, _) => format!("reports with the boot ID that was proven down ({boot})"),
         };
         let message = format!(
             "Node {name} {what}: its machine never went down, its device lies or is wired to another machine; check the volumes' data, correct the FenceDevice, then reboot the node"

@@ -41,6 +41,21 @@ pub struct Finding {
     pub renewed: bool,
     /// What an earlier probe of this process learned of S25.
     pub control: Option<PositiveControl>,
+    /// Uid and generation of the FenceDevice that was asked.
+    pub asked: (Option<String>, Option<i64>),
+}
+
+impl Finding {
+    /// Is it about this FenceDevice, by these settings? Others may lead to another device.
+    pub fn is_of(&self, device: &FenceDevice) -> bool {
+        self.asked == asked(device)
+    }
+}
+
+/// Uid and generation of the FenceDevice.
+pub fn asked(device: &FenceDevice) -> (Option<String>, Option<i64>) {
+    let metadata = &device.metadata;
+    (metadata.uid.clone(), metadata.generation)
 }
 
 /// Only what a judgement needs: thousands of these are kept.

@@ -240,6 +240,11 @@ impl Known {
         self.finding = Some(Box::new(finding));
     }
 
+    /// What was found of this FenceDevice, by these settings. A change of them ends the probes only some moments later.
+    fn finding(&self, device: &FenceDevice) -> Option<&Finding> {
+        self.finding.as_deref().filter(|it| it.is_of(device))
+    }
+
     /// It read Off while the kubelet renewed its Lease, and has not read On since.
     fn reads_off_while_running(&self) -> bool {
         let row = self.control.as_ref();

@@ -372,6 +372,7 @@ impl Task {
             trimmed_keys,
             renewed,
             control: known.control.clone(),
+            asked: judge::asked(device),
         };
         known.doubt = doubt.filter(|_| !renewed);
         let duplicate = self.prober.in_the_way(device, &pair.node, Some(&finding));

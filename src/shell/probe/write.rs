@@ -171,7 +171,7 @@ impl Writer {
             .nodes_of(&name)
             .map(|(pair, fenced)| {
                 let known = known.get(pair);
-                let finding = known.and_then(|known| known.finding.as_deref());
+                let finding = known.and_then(|known| known.finding(device));
                 let duplicate = self.prober.in_the_way(device, &pair.node, finding);
                 (pair, fenced, duplicate, known)
             })
@@ -181,7 +181,7 @@ impl Writer {
             (!finding.trimmed_keys.is_empty()).then(|| finding.trimmed_keys.join(" and "))
         });
         let rows = nodes.iter().map(|(pair, fenced, duplicate, known)| {
-            let finding = known.and_then(|known| known.finding.as_deref());
+            let finding = known.and_then(|known| known.finding(device));
             Row {
                 node: &pair.node,
                 finding,

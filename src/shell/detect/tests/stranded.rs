@@ -79,6 +79,39 @@ async fn a_machine_that_lives_on_after_the_release_is_counted_once_and_shown() {
     }
 }
 
+/// S22: nor has one gone down whose kubelet has reported since in that boot that it is not Ready.
+#[tokio::test]
+async fn a_machine_that_lives_on_and_is_not_ready_is_told_of_too() {
+    let (before, after) = ("2026-01-01T00:00:00Z", "2026-01-01T00:20:00Z");
+    for (reported, shown) in [(before, vec![]), (after, vec!["SameBoot"])] {
+        let mut live = quarantined("boot-1");
+        live["status"]["conditions"][0]["status"] = json!("False");
+        live["status"]["conditions"][0]["lastHeartbeatTime"] = json!(reported);
+        let mut fence = released("True");
+        fence["status"]["evidence"]["readyHeartbeatTime"] = json!(before);
+        let mut lab = Lab::new(live.clone(), None, vec![fence]).await;
+        lab.cluster.put(NODE, 200, live);
+        lab.writes().await;
+        assert_eq!(lab.stranded(), shown, "{reported}");
+        assert_eq!(lab.contradictions(), shown.len(), "{reported}");
+        assert_eq!(lab.told(), shown.len(), "{reported}");
+    }
+}
+
+/// S22: its Node was deleted by whomever after the release, and its kubelet has made another: there is no quarantine any more.
+#[tokio::test]
+async fn a_machine_that_lives_on_under_a_node_made_anew_is_told_of_too() {
+    for (uid, shown) in [("uid-2", vec!["SameBoot"]), ("uid-1", vec![])] {
+        let mut live = node("True", false, false);
+        live["metadata"]["uid"] = json!(uid);
+        let mut lab = Lab::new(live.clone(), None, vec![released("True")]).await;
+        lab.cluster.put(NODE, 200, live);
+        lab.writes().await;
+        assert_eq!(lab.stranded(), shown, "{uid}");
+        assert_eq!(lab.told(), shown.len(), "{uid}");
+    }
+}
+
 /// S22: one that was left to others (`recovery.strategy: None`) carries no quarantine.
 #[tokio::test]
 async fn a_machine_that_was_left_to_others_and_lives_is_told_of_too() {

@@ -83,6 +83,7 @@ fn found(node: NodeView, outcome: Result<Probe, DeviceError>) -> Finding {
         trimmed_keys: Vec::new(),
         renewed: false,
         control: None,
+        asked: (None, None),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is told of a device beside its status, and that it is told once.
 
-use super::super::judge::Finding;
+use super::super::judge::{Finding, asked};
 use super::super::schedule::{Pair, Wanted};
 use super::super::{CLOCK_PERIOD, Known, Prober, extent, open_request};
 use super::*;
@@ -90,6 +90,7 @@ fn finding(outcome: Result<Probe, DeviceError>) -> Finding {
         trimmed_keys: Vec::new(),
         renewed: false,
         control: None,
+        asked: (None, None),
     }
 }
 
@@ -185,6 +186,33 @@ async fn a_device_that_turns_ready_or_not_is_told_once() {
     let expected = [("DeviceReady", "a fence would work"), ("Timeout", DEAD)];
     let expected = expected.map(|(reason, words)| (json!(reason), json!(words)));
     assert_eq!(told, expected);
+}
+
+/// S25: what other settings read, or a FenceDevice that was deleted and made anew, teaches nothing of this one.
+#[tokio::test]
+async fn what_other_settings_have_found_is_not_written_as_of_these() {
+    let cluster = Cluster::new().await;
+    cluster_with_events(&cluster);
+    let (mut writer, _publisher) = writer(&cluster);
+    let of = |uid: &str, generation: i64| {
+        let mut device = device(json!({}));
+        device.metadata.uid = Some(uid.to_owned());
+        device.metadata.generation = Some(generation);
+        device
+    };
+    let asked = asked(&of("uid-1", 1));
+    let answered = finding(Ok(answer()));
+    found(&writer, Finding { asked, ..answered });
+    for (device, is_taught) in [
+        (of("uid-1", 1), true),
+        (of("uid-1", 2), false),
+        (of("uid-2", 1), false),
+    ] {
+        let devices = Arc::clone(&writer.prober.devices);
+        devices.survey(&[&device], &[fixtures::node()]);
+        let status = writer.render(&device, &schedule(false));
+        assert_eq!(!status.positive_control.is_empty(), is_taught, "{status:?}");
+    }
 }
 
 #[tokio::test]
