@@ -9,6 +9,7 @@
 mod fields;
 mod objects;
 mod off;
+mod operator;
 mod report;
 
 use crate::api::device::{FenceDevice, IdentityCheck};
@@ -20,6 +21,7 @@ use crate::shell::devices::{Devices, Freshness};
 use kube::ResourceExt;
 use objects::Objects;
 use off::Target;
+use operator::Operator;
 use report::Report;
 use std::process::ExitCode;
 
@@ -38,6 +40,20 @@ pub struct BadInput(String);
 /// # Errors
 /// [`BadInput`], with nothing sent to any device.
 pub async fn run(order: &Probing) -> Result<ExitCode, BadInput> {
+    let report = looked(order).await?;
+    match order.output {
+        Output::Text => print!("{report}"),
+        Output::Json => println!("{}", report.json()),
+    }
+    Ok(ExitCode::from(if report.is_clean() {
+        CLEAN
+    } else {
+        NOT_CLEAN
+    }))
+}
+
+/// Looks at the device once, and turns its machine off if that is ordered.
+pub(crate) async fn looked(order: &Probing) -> Result<Report, BadInput> {
     let objects = Objects::read(order)?;
     let device = objects.device()?;
     let node = node_name(&device, order)?;
@@ -54,13 +70,14 @@ pub async fn run(order: &Probing) -> Result<ExitCode, BadInput> {
         Clock::SYSTEM,
     );
     let mut report = Report::new(&device, &node);
+    let operator = Operator::new(&device, &node, order.node_uuid.as_deref());
     match devices.access(&device, &node, Freshness::Now).await {
-        Err(error) => report.failed(&error),
+        Err(error) => report.judged(&operator.judge(&Err(error))),
         Ok(access) => {
             report.trimmed(&access.trimmed_keys);
             let rule = identity_rule(&device, order);
-            look(access.driver.as_ref(), &rule, &mut report).await;
-            if order.power_off && report.is_clean() {
+            look(access.driver.as_ref(), &rule, &operator, &mut report).await;
+            if order.power_off && report.may_be_turned_off() {
                 let target = Target {
                     device: &device.name_any(),
                     identity: &rule,
@@ -70,15 +87,7 @@ pub async fn run(order: &Probing) -> Result<ExitCode, BadInput> {
             }
         }
     }
-    match order.output {
-        Output::Text => print!("{report}"),
-        Output::Json => println!("{}", report.json()),
-    }
-    Ok(ExitCode::from(if report.is_clean() {
-        CLEAN
-    } else {
-        NOT_CLEAN
-    }))
+    Ok(report)
 }
 
 /// For which node a device for a fleet is asked.
@@ -111,13 +120,17 @@ fn identity_rule(device: &FenceDevice, order: &Probing) -> IdentityRule {
     }
 }
 
-async fn look(driver: &dyn FenceDriver, rule: &IdentityRule, report: &mut Report) {
+async fn look(
+    driver: &dyn FenceDriver,
+    rule: &IdentityRule,
+    operator: &Operator<'_>,
+    report: &mut Report,
+) {
     let begun = Clock::SYSTEM.since_boot();
-    match driver.open().probe(Extent::Whole).await {
-        Ok(probe) => {
-            let took = Clock::SYSTEM.since_boot().saturating_sub(begun);
-            report.answered(&probe, rule, took);
-        }
-        Err(error) => report.failed(&error),
+    let outcome = driver.open().probe(Extent::Whole).await;
+    let took = Clock::SYSTEM.since_boot().saturating_sub(begun);
+    report.judged(&operator.judge(&outcome));
+    if let Ok(probe) = &outcome {
+        report.answered(probe, rule, took);
     }
 }

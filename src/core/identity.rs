@@ -10,6 +10,10 @@
 //! otherwise end the fencing of any other node by naming its UUID. In every other disagreement the pin stays and the device is refused until a
 //! human has looked.
 
+mod reported;
+
+pub use reported::{Reports, reports, unpinned};
+
 use super::observed::{NodeView, Ready};
 use super::proof::IdentityRule;
 use super::reading::{Identity, orderless, same_system, usable_uuid};
@@ -197,6 +201,8 @@ pub struct Wire {
     pub targets: Vec<String>,
     /// System UUID pinned for exactly this Node.
     pub uuid: Option<String>,
+    /// System UUID that the Node reports, where something is compared and this one is not pinned yet.
+    pub unpinned: Option<String>,
 }
 
 /// Why the pin of a Node does not follow it to the system that the device names now: that is pinned for another Node that exists, whose pin stands.
@@ -225,7 +231,11 @@ pub fn taken(
 
 /// Every (device, node) that must not be used, because another node resolves to the same system, and why. Two devices of
 /// *one* node on one system are no harm.
-pub fn duplicates(wires: &[Wire]) -> BTreeMap<(String, String), String> {
+///
+/// Nor does a UUID tell two machines apart whose Nodes both report it, so that it is pinned for neither, whichever of them has a device.
+/// Once it is pinned, another Node that begins to report it changes nothing: the device named it when one Node did, and what a kubelet
+/// says must not keep another machine from being fenced.
+pub fn duplicates(wires: &[Wire], reports: &Reports<'_>) -> BTreeMap<(String, String), String> {
     let targets: BTreeSet<&str> = wires
         .iter()
         .flat_map(|wire| wire.targets.iter().map(String::as_str))
@@ -239,6 +249,11 @@ pub fn duplicates(wires: &[Wire]) -> BTreeMap<(String, String), String> {
         bytes.map(orderless).into_iter().collect()
     };
     let mut blocked = BTreeMap::new();
+    for wire in wires {
+        if let Some(words) = reported::twice(wire, reports) {
+            blocked.insert((wire.device.clone(), wire.node.clone()), words);
+        }
+    }
     note_shared(wires, by_uuid, &mut blocked, |wire, _| {
         let uuid = wire.uuid.as_deref().unwrap_or_default();
         format!("system UUID {uuid} is pinned for")

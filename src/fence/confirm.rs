@@ -66,6 +66,8 @@ pub enum Ended {
 const POLL_PERIOD: Duration = Duration::from_secs(1);
 /// Pause after the first error; it doubles with each further one.
 const BACKOFF_MIN: Duration = Duration::from_millis(500);
+/// So long after an answer, what needs a human may be a passing fault.
+const ANSWERED_WITHIN: Duration = Duration::from_mins(1);
 /// Longest pause after errors, unless the device asks for a longer one.
 const BACKOFF_MAX: Duration = Duration::from_secs(8);
 
@@ -107,6 +109,8 @@ struct Reads {
     errors: u32,
     /// The error of the last call, when that failed.
     last_error: Option<DeviceError>,
+    /// When it last answered, if nothing was asked again because of that since.
+    answered: Option<Duration>,
 }
 
 /// How the readings go, since the last one that broke the run.
@@ -149,10 +153,7 @@ impl Reads {
             if let ControlFlow::Break(why) = watched {
                 return Ended::Stopped(why);
             }
-            if let Some(error) = self
-                .last_error
-                .take_if(|error| error.advice() == Advice::Human)
-            {
+            if let Some(error) = self.final_error(clock.since_boot()) {
                 return Ended::Failed(error);
             }
             level.note(index, self.run);
@@ -183,6 +184,9 @@ impl Reads {
             Some(_) => self.errors.saturating_add(1),
             None => 0,
         };
+        if error.is_none() {
+            self.answered = Some(reading.answered);
+        }
         self.last_error = error;
         let watched = watch(&reading);
         if self.readings.len() == READINGS_MAX {
@@ -190,6 +194,19 @@ impl Reads {
         }
         self.readings.push_back(reading);
         watched
+    }
+
+    /// The error of the last call, if trying on would not help. A device that answered a moment ago, and now refuses, is asked once more: a
+    /// BMC that has restarted makes its certificate anew, or does not know its systems yet. Not where it refuses the login, which the
+    /// drivers ask for twice themselves, because more could lock the account.
+    fn final_error(&mut self, now: Duration) -> Option<DeviceError> {
+        let error = self.last_error.as_ref();
+        let error = error.filter(|error| error.advice() == Advice::Human)?;
+        let is_recent = |at: Duration| now.saturating_sub(at) <= ANSWERED_WITHIN;
+        if !error.refuses_credentials() && self.answered.take().is_some_and(is_recent) {
+            return None;
+        }
+        self.last_error.take()
     }
 
     /// Time until the next question.

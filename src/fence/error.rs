@@ -4,10 +4,29 @@
 //! Each error says what to do about it ([`Advice`]) and has a stable [`DeviceError::reason`] for conditions and metrics.
 //! None of them ever means that a machine is down: a BMC that does not answer shares its power with its host.
 
+mod advice;
+
+pub use advice::Advice;
+
 use super::Command;
 use super::address::AddressError;
 use super::credentials::CredentialsError;
 use std::time::Duration;
+
+/// The way out where something else seems to answer.
+pub const CHECK_ADDRESS: &str = "check that the address is that of the device";
+/// The way out where the device answers, and not as its protocol has it.
+pub const UPDATE_FIRMWARE: &str = "update the device's firmware, or use another driver";
+/// `probe.timeoutSeconds`, at most.
+const TIMEOUT_MAX: Duration = Duration::from_secs(120);
+
+/// Advice for a device that is slow, where it can be followed.
+fn if_slow(waited: Duration) -> &'static str {
+    match waited < TIMEOUT_MAX {
+        true => "; if the device is always that slow, raise `probe.timeoutSeconds`",
+        false => "",
+    }
+}
 
 /// Failure of one call to a fence device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -24,7 +43,8 @@ pub enum DeviceError {
     },
     /// No complete answer within the time allowed for the whole call.
     #[error(
-        "{endpoint} gave no complete answer within {waited:?}; if the device is always that slow, raise `probe.timeoutSeconds`"
+        "{endpoint} gave no complete answer within {waited:?}{}",
+        if_slow(*waited)
     )]
     Timeout {
         /// Host and port.
@@ -35,7 +55,8 @@ pub enum DeviceError {
     /// No answer at all, or none in a session, within the time allowed for the whole call. Only a driver that knows what it has heard
     /// tells this from [`DeviceError::Timeout`].
     #[error(
-        "{endpoint} did not answer within {waited:?}: {way_out}; if the device is always that slow, raise `probe.timeoutSeconds`"
+        "{endpoint} did not answer within {waited:?}: {way_out}{}",
+        if_slow(*waited)
     )]
     NoAnswer {
         /// Host and port.
@@ -77,9 +98,19 @@ pub enum DeviceError {
         /// How it said so.
         said: String,
     },
+    /// The account may do nothing before its password is another one.
+    #[error(
+        "{endpoint} says that the password has expired ({said}); set a new one on the device, and write it into the Secret named by `credentialsRef`"
+    )]
+    PasswordExpired {
+        /// Host and port.
+        endpoint: String,
+        /// How it said so.
+        said: String,
+    },
     /// The device knows no such user. Only devices that speak IPMI tell this from a wrong password.
     #[error(
-        "{endpoint} knows no user of this name that may log in ({said}); correct `username` in the Secret named by `credentialsRef`, or enable the user for IPMI over LAN on the device"
+        "{endpoint} knows no user of this name that may log in ({said}); correct `username` in the Secret named by `credentialsRef`, or look on the device whether the user is enabled for IPMI over LAN, locked, or its password expired"
     )]
     UnknownUser {
         /// Host and port.
@@ -97,7 +128,7 @@ pub enum DeviceError {
     },
     /// The device began the login and then fell silent.
     #[error(
-        "{endpoint} opened a session and did not answer the login that followed within {waited:?}; many BMCs are silent to a user whom they do not know: check `username` in the Secret named by `credentialsRef`, that the user is enabled for IPMI over LAN, and `ipmi.cipherSuite`"
+        "{endpoint} opened a session and did not answer the login within {waited:?}, as BMCs do that refuse the user, the privilege or the cipher suite; check `username` in the Secret named by `credentialsRef`, that the user is enabled for IPMI over LAN with `ipmi.privilege`, and `ipmi.cipherSuite`"
     )]
     LoginUnanswered {
         /// Host and port.
@@ -124,9 +155,7 @@ pub enum DeviceError {
         said: String,
     },
     /// The account may not do this.
-    #[error(
-        "{endpoint} denied {request} to this account ({said}); give it the right on the device (the Operator role of a BMC, write access of a PDU)"
-    )]
+    #[error("{endpoint} denied {request} to this account ({said}); give it {right} on the device")]
     PermissionDenied {
         /// Host and port.
         endpoint: String,
@@ -134,16 +163,18 @@ pub enum DeviceError {
         request: String,
         /// How it said so.
         said: String,
+        /// What the account lacks.
+        right: &'static str,
     },
     /// What was asked for is not there (HTTP 404). Never a proof of anything.
-    #[error(
-        "{endpoint} has no {path} (404); set `redfish.systemID` to a system that the device has"
-    )]
+    #[error("{endpoint} has no {path} (404); {way_out}")]
     NotFound {
         /// Host and port.
         endpoint: String,
         /// The path that was asked for.
         path: String,
+        /// What to look at, by who has named the path.
+        way_out: &'static str,
     },
     /// The device has no time now.
     #[error("{endpoint} answered {said} to {request}: busy or restarting; it is asked again later")]
@@ -158,14 +189,14 @@ pub enum DeviceError {
         retry_after: Option<Duration>,
     },
     /// The answer cannot be understood, or breaks a limit or a rule of the protocol.
-    #[error(
-        "{endpoint} gave an answer that cannot be used: {problem}; check that the address is that of the device"
-    )]
+    #[error("{endpoint} gave an answer that cannot be used: {problem}; {way_out}")]
     Protocol {
         /// Host and port.
         endpoint: String,
         /// What is wrong with it.
         problem: String,
+        /// What to do about it.
+        way_out: &'static str,
     },
     /// The device answered as its protocol has it, and declined without naming one cause: what to try stands beside it.
     #[error("{endpoint}: {problem}; {way_out}")]
@@ -259,52 +290,7 @@ pub enum DeviceError {
     },
 }
 
-/// What to do about an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Advice {
-    /// It may work at once on a new connection.
-    Retry,
-    /// It may work after the device's or our own pause.
-    Wait,
-    /// It will not work until a human changes something; trying again may lock the account.
-    Human,
-}
-
 impl DeviceError {
-    /// What to do about it.
-    #[must_use]
-    pub fn advice(&self) -> Advice {
-        match self {
-            Self::PartlySwitched { error, .. } => error.advice(),
-            Self::Unreachable { .. }
-            | Self::Timeout { .. }
-            | Self::NoAnswer { .. }
-            | Self::CommandUnanswered { .. }
-            | Self::CredentialsRenewed { .. }
-            | Self::LoginUnanswered { .. }
-            | Self::Protocol { .. }
-            | Self::Declined { .. } => Advice::Retry,
-            // A BMC that has just restarted knows its systems only after a while.
-            Self::Busy { .. }
-            | Self::SessionsExhausted { .. }
-            | Self::NotFound { .. }
-            | Self::Cluster { .. } => Advice::Wait,
-            Self::AuthFailed { .. }
-            | Self::BasicNotOffered { .. }
-            | Self::UnknownUser { .. }
-            | Self::NoSecureLogin { .. }
-            | Self::PermissionDenied { .. }
-            | Self::TlsIdentity { .. }
-            | Self::AddressNotAllowed(_)
-            | Self::Refused { .. }
-            | Self::AmbiguousSystem { .. }
-            | Self::Credentials(_)
-            | Self::Unsupported { .. }
-            | Self::HumanNeeded { .. }
-            | Self::Settings { .. } => Advice::Human,
-        }
-    }
-
     /// The same of a power command that may have been sent: nobody can give it more time.
     #[must_use]
     pub(super) fn of_command(self, command: Command) -> Self {
@@ -322,27 +308,6 @@ impl DeviceError {
         }
     }
 
-    /// Did the device refuse user or password?
-    #[must_use]
-    pub fn refuses_credentials(&self) -> bool {
-        matches!(
-            self,
-            Self::AuthFailed { .. } | Self::BasicNotOffered { .. } | Self::UnknownUser { .. }
-        )
-    }
-
-    /// Has the device said nothing at all? Whatever else it is asked it will hardly answer.
-    #[must_use]
-    pub fn is_silence(&self) -> bool {
-        matches!(
-            self,
-            Self::Unreachable { .. }
-                | Self::Timeout { .. }
-                | Self::NoAnswer { .. }
-                | Self::LoginUnanswered { .. }
-        )
-    }
-
     /// Stable name for conditions, events and metric labels.
     #[must_use]
     pub fn reason(&self) -> &'static str {
@@ -351,7 +316,9 @@ impl DeviceError {
             Self::Timeout { .. } | Self::NoAnswer { .. } | Self::CommandUnanswered { .. } => {
                 "Timeout"
             }
-            Self::AuthFailed { .. } | Self::BasicNotOffered { .. } => "AuthFailed",
+            Self::AuthFailed { .. }
+            | Self::BasicNotOffered { .. }
+            | Self::PasswordExpired { .. } => "AuthFailed",
             Self::UnknownUser { .. } => "UnknownUser",
             Self::CredentialsRenewed { .. } => "CredentialsRenewed",
             Self::LoginUnanswered { .. } => "LoginUnanswered",

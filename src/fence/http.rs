@@ -13,7 +13,7 @@ mod connect;
 pub use connect::Target;
 
 use super::address::Address;
-use super::error::{DeviceError, printable};
+use super::error::{CHECK_ADDRESS, DeviceError, UPDATE_FIRMWARE, printable};
 use super::resolve::unreachable;
 use crate::clock::Clock;
 use bytes::Bytes;
@@ -240,6 +240,7 @@ impl Client {
                         .credentials
                         .without_secrets(&printable(path, 200))
                 ),
+                way_out: UPDATE_FIRMWARE,
             })
     }
 
@@ -269,6 +270,7 @@ async fn read_body(
     let unusable = |problem: String| DeviceError::Protocol {
         endpoint: target.address.to_string(),
         problem: target.credentials.without_secrets(&problem),
+        way_out: UPDATE_FIRMWARE,
     };
     if let Some(encoding) = headers
         .get(CONTENT_ENCODING)
@@ -323,6 +325,7 @@ fn failure(endpoint: &Address, error: &hyper::Error) -> Failure {
         return Failure::Final(DeviceError::Protocol {
             endpoint: endpoint.to_string(),
             problem,
+            way_out: CHECK_ADDRESS,
         });
     }
     Failure::Broken(unreachable(

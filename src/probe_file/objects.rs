@@ -1,7 +1,7 @@
 //! The objects of a file, and a client that answers from them as an API server would.
 
 use super::{BadInput, fields};
-use crate::api::device::FenceDevice;
+use crate::api::device::{FenceDevice, IdentityCheck};
 use crate::args::probe::Probing;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -83,7 +83,7 @@ impl Objects {
             BadInput(format!("FenceDevice `{name}` cannot be read: {error}; `kubectl apply --dry-run=server` says more"))
         })?;
         match *device.spec.driver_names() {
-            [_] => Ok(device),
+            [_] => outlets_are_vouched_for(device),
             [] => Err(BadInput(format!(
                 "`spec` of FenceDevice `{}` must set exactly one driver (`redfish`, `ipmi`, `pdu` or `manual`), it sets none; add one",
                 device.name_any()
@@ -248,6 +248,17 @@ fn bad(file: &Path, what: &str) -> BadInput {
 }
 
 /// The parser draws the place in further lines.
+/// As the API server has it.
+fn outlets_are_vouched_for(device: FenceDevice) -> Result<FenceDevice, BadInput> {
+    match (&device.spec.pdu, device.spec.identity_check) {
+        (None, _) | (Some(_), IdentityCheck::Skip) => Ok(device),
+        (Some(_), IdentityCheck::Required | IdentityCheck::BestEffort) => Err(BadInput(format!(
+            "`spec.identityCheck` of FenceDevice `{}` must be `Skip` for driver `pdu`, because an outlet cannot name its machine; set it, and verify the wiring once, with the node drained",
+            device.name_any()
+        ))),
+    }
+}
+
 fn first_line(error: &dyn std::error::Error) -> String {
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default();

@@ -1,10 +1,13 @@
 //! What a probe found, as text for an engineer and as JSON for a script.
 
+use crate::api::conditions::ConditionStatus;
 use crate::api::device::FenceDevice;
-use crate::core::control;
+use crate::core::control::{self, NO_POSITIVE_CONTROL};
+use crate::core::identity::MISMATCH;
 use crate::core::proof::IdentityRule;
 use crate::core::reading::Reading;
-use crate::fence::{DeviceError, Probe};
+use crate::fence::Probe;
+use crate::shell::probe::judge::{Judgement, Part};
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
@@ -27,6 +30,9 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     power_off: Option<Off>,
     verdict: Verdict,
+    /// What a clean one comes to.
+    #[serde(skip)]
+    clean: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -103,6 +109,7 @@ impl Report {
             answer: None,
             power_off: None,
             verdict: Verdict::NotClean,
+            clean: String::new(),
         }
     }
 
@@ -111,9 +118,28 @@ impl Report {
         self.verdict != Verdict::NotClean
     }
 
-    /// The probe ended there.
-    pub fn failed(&mut self, error: &DeviceError) {
-        self.stands_in_the_way(error.reason(), error.to_string());
+    /// Is there nothing in the way of a power-off? A machine that is off already may be turned off.
+    pub fn may_be_turned_off(&self) -> bool {
+        let lacks_control = |problem: &Problem| problem.reason == NO_POSITIVE_CONTROL;
+        self.is_clean() || self.problem.as_ref().is_some_and(lacks_control)
+    }
+
+    /// What the operator would say of it.
+    pub fn judged(&mut self, judgement: &Judgement) {
+        let Part {
+            status,
+            reason,
+            words,
+        } = &judgement.ready;
+        match status {
+            ConditionStatus::True => {
+                self.verdict = Verdict::Clean;
+                self.clean.clone_from(words);
+            }
+            ConditionStatus::False | ConditionStatus::Unknown => {
+                self.stands_in_the_way(reason, words.clone());
+            }
+        }
     }
 
     /// Keys of the Secret whose value ended in a newline.
@@ -145,7 +171,6 @@ impl Report {
             clock_ahead_seconds: probe.clock.map(|clock| clock.ahead_seconds()),
             certificate_expiry: probe.certificate_expiry.map(|expiry| expiry.to_string()),
         });
-        self.verdict = Verdict::Clean;
         if *rule == IdentityRule::Skip && self.driver == "pdu" {
             self.notes.push(
                 "the machine's identity was not compared, because an outlet names none: try the wiring once, with the node drained".to_owned(),
@@ -165,17 +190,11 @@ impl Report {
                 "an Off counts only from a device that has read On while its Node was Ready: probe it again with the machine on, each of its outlets included".to_owned(),
             );
         }
-        if let Err(wrong) = rule.check(&self.device, &reading.identity) {
-            self.stands_in_the_way("IdentityMismatch", wrong.to_string());
-        }
-        if let Some(words) = reading.unreadable() {
-            self.stands_in_the_way("PowerUnreadable", words);
-        }
-        if let Some(denied) = &probe.off_denied {
-            self.stands_in_the_way(
-                "PowerOffDenied",
-                format!("{denied}; mode ConfirmOnly works"),
-            );
+        // Whoever names the machine means it, though the operator compares nothing where the settings say so.
+        if rule.is_another(&reading.identity)
+            && let Err(wrong) = rule.check(&self.device, &reading.identity)
+        {
+            self.stands_in_the_way(MISMATCH, wrong.to_string());
         }
     }
 
@@ -185,6 +204,8 @@ impl Report {
             true => Verdict::OffProven,
             false => Verdict::NotClean,
         };
+        // It was off before, and a power-off does not ask for that.
+        self.problem = None;
         self.power_off = Some(off);
     }
 
@@ -228,7 +249,7 @@ impl fmt::Display for Report {
             (Some(problem), _) => {
                 writeln!(f, "verdict      {}: {}", problem.reason, problem.message)
             }
-            (None, Verdict::Clean) => writeln!(f, "verdict      clean: a fence would work"),
+            (None, Verdict::Clean) => writeln!(f, "verdict      clean: {}", self.clean),
             (None, Verdict::OffProven) => {
                 writeln!(f, "verdict      off, and proven to be by its device")
             }

@@ -141,7 +141,7 @@ impl Devices {
         self.maker.keyring.keep_those_of(devices);
         self.maker.note_versions(devices);
         let wires = wires(devices, nodes);
-        let found = identity::duplicates(&wires);
+        let found = identity::duplicates(&wires, &identity::reports(nodes));
         let survey = Survey {
             duplicates: found.clone(),
             wires,
@@ -229,6 +229,7 @@ fn wires(devices: &[&FenceDevice], nodes: &[NodeView]) -> Vec<Wire> {
             uuid: node
                 .and_then(|node| identity::pinned(device, node))
                 .map(|pin| pin.uuid.clone()),
+            unpinned: node.and_then(|node| identity::unpinned(device, node)),
         };
         match &device.spec.node_name {
             // Its machine may run while its Node is deleted (S5).

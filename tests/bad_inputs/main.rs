@@ -9,7 +9,7 @@ mod stale;
 
 use node_fencing_operator::api::device::FenceDevice;
 use node_fencing_operator::args::Order;
-use node_fencing_operator::core::identity::{Verdict, Wire, duplicates, judge};
+use node_fencing_operator::core::identity::{Reports, Verdict, Wire, duplicates, judge};
 use node_fencing_operator::core::observed::{ConditionView, NodeView};
 use node_fencing_operator::core::reading::Identity;
 use node_fencing_operator::core::select::fenceable;
@@ -155,8 +155,10 @@ fn devices(rows: &mut Rows) {
         node_exists: true,
         targets: vec!["10.0.0.1:443/redfish/v1/Systems/1".to_owned()],
         uuid: None,
+        unpinned: None,
     };
-    for ((device, node), words) in duplicates(&[wire("a", "worker-1"), wire("b", "worker-2")]) {
+    let blocked = |wires: &[Wire]| duplicates(wires, &Reports::new());
+    for ((device, node), words) in blocked(&[wire("a", "worker-1"), wire("b", "worker-2")]) {
         rows.row(
             &format!("two nodes on one system, FenceDevice {device} of {node}"),
             &words,
@@ -169,7 +171,7 @@ fn devices(rows: &mut Rows) {
     let place = ("a".to_owned(), "worker-1".to_owned());
     rows.row(
         "a FenceDevice on the same system that was left over, or is there before its Node",
-        &duplicates(&[wire("a", "worker-1"), left_over])[&place],
+        &blocked(&[wire("a", "worker-1"), left_over])[&place],
     );
     let found = "2 systems (Node1, Node2)".to_owned();
     let endpoint = "10.0.0.1:443".to_owned();
@@ -181,6 +183,11 @@ fn devices(rows: &mut Rows) {
         "a driver of a later version",
         &DeviceError::Unsupported { driver: "aws" },
     );
+    machines(rows);
+}
+
+/// Whose machine answers.
+fn machines(rows: &mut Rows) {
     let device: FenceDevice = serde_json::from_value(json!({
         "apiVersion": "nodefencing.io/v1alpha1", "kind": "FenceDevice", "metadata": {"name": "bmc"}, "spec": {"nodeName": "worker-1", "manual": {}},
     }))

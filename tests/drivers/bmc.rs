@@ -1,11 +1,12 @@
 //! A BMC that answers whatever the test wants, byte for byte: a raw TCP server, with or without TLS, in the test itself.
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+#[path = "bmc/certificate.rs"]
+mod certificate;
+
+pub use certificate::Certificate;
+
 use rustix::net::{Shutdown, shutdown};
-use rustls::ServerConfig;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -266,94 +267,4 @@ pub fn reply_with(status: &str, headers: &str, body: &str) -> Vec<u8> {
         body.len()
     )
     .into_bytes()
-}
-
-/// Each CA has a name of its own.
-static NAMED: AtomicUsize = AtomicUsize::new(0);
-
-/// A certificate and its key.
-pub struct Certificate {
-    pub der: CertificateDer<'static>,
-    /// PEM of who signed it.
-    pub issuer_pem: String,
-    key: KeyPair,
-}
-
-impl Certificate {
-    /// For 127.0.0.1 and localhost, by a CA of its own.
-    pub fn new() -> Self {
-        Self::valid_until(2090)
-    }
-
-    /// The same, valid until the beginning of a year.
-    pub fn valid_until(year: i32) -> Self {
-        Self::issue(&["127.0.0.1", "localhost"], year)
-    }
-
-    /// For other names.
-    pub fn of_host(name: &str) -> Self {
-        Self::issue(&[name], 2090)
-    }
-
-    /// A BMC's own, a CA to itself.
-    pub fn self_signed() -> Self {
-        let mut parameters = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        let certificate = parameters.self_signed(&key).unwrap();
-        Self {
-            der: certificate.der().clone(),
-            issuer_pem: certificate.pem(),
-            key,
-        }
-    }
-
-    fn issue(names: &[&str], year: i32) -> Self {
-        let mut authority = CertificateParams::new(Vec::new()).unwrap();
-        let number = NAMED.fetch_add(1, Ordering::Relaxed);
-        authority
-            .distinguished_name
-            .push(DnType::CommonName, format!("CA {number}"));
-        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let authority_key = KeyPair::generate().unwrap();
-        let issuer_pem = authority.self_signed(&authority_key).unwrap().pem();
-        let issuer = Issuer::new(authority, authority_key);
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let mut parameters = CertificateParams::new(names).unwrap();
-        parameters.not_before = rcgen::date_time_ymd(2000, 1, 1);
-        parameters.not_after = rcgen::date_time_ymd(year, 1, 1);
-        let key = KeyPair::generate().unwrap();
-        let der = parameters.signed_by(&key, &issuer).unwrap().der().clone();
-        Self {
-            der,
-            issuer_pem,
-            key,
-        }
-    }
-
-    /// The same certificate, presented by somebody who does not hold its key.
-    pub fn stolen(&self) -> Self {
-        Self {
-            der: self.der.clone(),
-            issuer_pem: self.issuer_pem.clone(),
-            key: KeyPair::generate().unwrap(),
-        }
-    }
-
-    fn acceptor(&self) -> TlsAcceptor {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let key = PrivateKeyDer::try_from(self.key.serialize_der()).unwrap();
-        let key = provider.key_provider.load_private_key(key).unwrap();
-        // Not `with_single_cert`, which would notice that the key is another.
-        let certified = rustls::sign::CertifiedKey::new(vec![self.der.clone()], key);
-        let resolver = rustls::sign::SingleCertAndKey::from(certified);
-        let builder = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap();
-        TlsAcceptor::from(Arc::new(
-            builder
-                .with_no_client_auth()
-                .with_cert_resolver(Arc::new(resolver)),
-        ))
-    }
 }

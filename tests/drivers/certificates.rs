@@ -59,13 +59,13 @@ async fn full_verification_checks_chain_name_and_dates() {
             "expired",
             Certificate::valid_until(2001),
             CertificateCheck::None,
-            "has expired",
+            "expired on 2001-01-01",
         ),
         (
             "another host",
             Certificate::of_host("bmc.example"),
             CertificateCheck::None,
-            "is for another host",
+            "is for bmc.example, not for 127.0.0.1",
         ),
     ] {
         // The last two are signed by the CA that is trusted.
@@ -91,6 +91,39 @@ async fn a_self_signed_ca_certificate_is_for_a_pin() {
     );
     let pin = CertificateCheck::Pinned(Fingerprint::of(&certificate.der));
     assert_eq!(with_certificate(&certificate, pin).await.0, "Off");
+}
+
+/// The field case tls-sha1-leaf-caref.
+#[tokio::test]
+async fn a_certificate_that_is_signed_with_sha_1_is_named_and_can_be_pinned() {
+    let certificate = Certificate::signed_with_sha_1();
+    let (reason, message) = with_certificate(&certificate, full(&certificate.issuer_pem)).await;
+    assert_eq!(reason, "TlsIdentity");
+    for words in [
+        "signed with SHA-1, which is not accepted; sign it again with SHA-256",
+        "or pin the certificate",
+    ] {
+        assert!(message.contains(words), "{message}");
+    }
+    let pin = CertificateCheck::Pinned(Fingerprint::of(&certificate.der));
+    assert_eq!(with_certificate(&certificate, pin).await.0, "Off");
+}
+
+/// The field case tls-x509-v1-pinned: no advice to do what is set already, or what would not help.
+#[tokio::test]
+async fn a_certificate_of_version_1_is_named_and_no_pin_is_advised() {
+    let certificate = Certificate::of_version_1();
+    for verification in [
+        CertificateCheck::Pinned(Fingerprint::of(&certificate.der)),
+        CertificateCheck::None,
+        full(&certificate.issuer_pem),
+    ] {
+        let (reason, message) = with_certificate(&certificate, verification).await;
+        assert_eq!(reason, "TlsIdentity");
+        let words = "X.509 version 1 or 2, and only version 3 is read; make one of version 3";
+        assert!(message.contains(words), "{message}");
+        assert!(!message.contains("pin"), "{message}");
+    }
 }
 
 #[tokio::test]

@@ -208,6 +208,21 @@ async fn a_refused_password_is_not_tried_again() {
     let confirmation = confirmed(&bmc, &PLAN).await;
     assert!(matches!(&confirmation.ended, Ended::Failed(error) if error.reason() == "AuthFailed"));
     assert_eq!(bmc.requests().len(), 1);
+    // The driver asks once more where it was taken a moment ago, and nobody else does: more could lock the account.
+    let bmc = Bmc::plain(|request| {
+        Act::Send(match request.earlier {
+            0 => reply("200 OK", &system("\"Off\"")),
+            _ => crate::bmc::reply_with(
+                "401 Unauthorized",
+                "WWW-Authenticate: Basic realm=\"bmc\"\r\n",
+                "{}",
+            ),
+        })
+    })
+    .await;
+    let confirmation = confirmed(&bmc, &PLAN).await;
+    assert!(matches!(&confirmation.ended, Ended::Failed(error) if error.reason() == "AuthFailed"));
+    assert_eq!(bmc.requests().len(), 3);
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ mod device;
 mod grid;
 mod ipmi;
 mod levels;
+mod odd;
 mod panic;
 mod pdu;
 mod pdu_command;

@@ -185,11 +185,12 @@ fn wire(device: &str, node: &str, target: Option<&str>, uuid: Option<&str>) -> W
         node_exists: true,
         targets: target.map(str::to_owned).into_iter().collect(),
         uuid: uuid.map(str::to_owned),
+        unpinned: None,
     }
 }
 
 fn blocked(wires: &[Wire]) -> Vec<(String, String)> {
-    duplicates(wires).into_keys().collect()
+    duplicates(wires, &Reports::new()).into_keys().collect()
 }
 
 #[test]
@@ -199,7 +200,7 @@ fn two_nodes_on_one_target_are_both_blocked() {
         wire("b", "w2", Some("10.0.0.1:443"), None),
         wire("c", "w3", Some("10.0.0.3:443"), None),
     ];
-    let found = duplicates(&wires);
+    let found = duplicates(&wires, &Reports::new());
     assert_eq!(found.len(), 2);
     let words = found
         .get(&("a".to_owned(), "w1".to_owned()))
@@ -219,6 +220,41 @@ fn one_uuid_pinned_for_two_nodes_blocks_both_in_either_byte_order() {
     ];
     let pair = |node: &str| ("a".to_owned(), node.to_owned());
     assert_eq!(blocked(&wires), [pair("w1"), pair("w2")]);
+}
+
+/// S5: which of the two machines answers at the device nobody can say (field case A34).
+#[test]
+fn a_uuid_that_two_nodes_report_is_pinned_for_neither() {
+    let named = |name: &str, uuid: &str| NodeView {
+        name: name.to_owned(),
+        system_uuid: uuid.to_owned(),
+        ..node(OURS, "True")
+    };
+    let nodes = [
+        named("w1", OURS),
+        named("w2", OURS_SMBIOS),
+        named("w3", OTHER),
+        named("w4", "00000000-0000-0000-0000-000000000000"),
+        named("w5", "00000000-0000-0000-0000-000000000000"),
+    ];
+    let unpinned = |device: &str, node: &str, uuid: &str| Wire {
+        unpinned: Some(uuid.to_owned()),
+        ..wire(device, node, None, None)
+    };
+    // No other Node has a device.
+    let wires = [
+        unpinned("a", "w1", OURS),
+        unpinned("b", "w3", OTHER),
+        unpinned("c", "w4", "00000000-0000-0000-0000-000000000000"),
+    ];
+    let found = duplicates(&wires, &reports(&nodes));
+    let pair = ("a".to_owned(), "w1".to_owned());
+    assert_eq!(found.keys().collect::<Vec<_>>(), [&pair]);
+    let words = "is reported by Node w2 too; give each machine a UUID of its own";
+    assert!(found[&pair].contains(words), "{}", found[&pair]);
+    // What was pinned while one reported it stays.
+    let pinned = [wire("a", "w1", None, Some(OURS))];
+    assert!(duplicates(&pinned, &reports(&nodes)).is_empty());
 }
 
 /// S2: a level that needs two supplies does not take one for both, in whatever words.
@@ -269,6 +305,7 @@ fn a_pin_does_not_follow_its_node_to_the_machine_of_another() {
         node_exists: true,
         targets: Vec::new(),
         uuid: Some(uuid.to_owned()),
+        unpinned: None,
     };
     let wires = [wire("w1", OURS), wire("victim", OTHER)];
     let words = taken(&attacker, &now, &says(Some(OTHER)), &wires).expect("refused");
@@ -277,7 +314,7 @@ fn a_pin_does_not_follow_its_node_to_the_machine_of_another() {
     }
     // The old pin stands on both sides, so nothing blocks the victim.
     assert!(matches!(rule(&attacker, &now), IdentityRule::Refused(_)));
-    assert!(duplicates(&wires).is_empty());
+    assert!(duplicates(&wires, &Reports::new()).is_empty());
     // A mainboard that nobody else had is followed, and what the node does not report was never a new pin.
     assert_eq!(
         taken(&attacker, &now, &says(Some(OTHER)), &wires[..1]),

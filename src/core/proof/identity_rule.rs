@@ -52,11 +52,24 @@ impl IdentityRule {
         match found {
             None if silent_is_fine => Ok(()),
             Some(_) if identity.is_system(expected) => Ok(()),
-            found => Err(NotProven::WrongMachine {
+            Some(found) if identity.usable() => Err(NotProven::WrongMachine {
                 device: device.to_owned(),
                 expected: expected.clone(),
-                found: found.unwrap_or_else(|| "none".to_owned()),
+                found,
             }),
+            // No identity is not a wrong one.
+            found => {
+                let named = found.map_or_else(
+                    || "no system UUID".to_owned(),
+                    |found| format!("system UUID `{found}`, which identifies no machine"),
+                );
+                Err(NotProven::IdentityRefused {
+                    device: device.to_owned(),
+                    why: format!(
+                        "it names {named}, pinned for this node is {expected}; correct it in its firmware, or set `identityCheck` to what you vouch for"
+                    ),
+                })
+            }
         }
     }
 }

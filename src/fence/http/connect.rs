@@ -159,10 +159,13 @@ fn handshake_error(endpoint: &Address, error: &std::io::Error) -> DeviceError {
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<rustls::Error>())
     {
-        Some(error) => DeviceError::TlsIdentity {
-            endpoint: endpoint.to_string(),
-            problem: tls::describe(error),
-        },
+        Some(error) => {
+            tracing::debug!(%endpoint, %error, "the TLS handshake failed");
+            DeviceError::TlsIdentity {
+                endpoint: endpoint.to_string(),
+                problem: tls::describe(error),
+            }
+        }
         None => unreachable(
             endpoint,
             format!("the connection broke during the TLS handshake ({error})"),

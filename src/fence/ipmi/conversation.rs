@@ -16,6 +16,7 @@ use super::link::{Link, LinkError};
 use super::session::{Done, Standing};
 use super::{Ipmi, words};
 use crate::core::reading::{Identity, PowerState, Reading};
+use crate::fence::error::UPDATE_FIRMWARE;
 use crate::fence::limit::Limit;
 use crate::fence::resolve::unreachable;
 use crate::fence::{
@@ -315,6 +316,7 @@ impl Conversation {
         DeviceError::Protocol {
             endpoint: self.endpoint(),
             problem,
+            way_out: UPDATE_FIRMWARE,
         }
     }
 

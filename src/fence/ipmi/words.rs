@@ -5,6 +5,7 @@ use super::codec::rakp::{Algorithms, Status};
 use super::crypto::Suite;
 use super::session::{Failure, Stage, Standing};
 use crate::fence::DeviceError;
+use crate::fence::error::UPDATE_FIRMWARE;
 use std::time::Duration;
 
 /// Why a cipher suite of the settings cannot be used.
@@ -54,6 +55,9 @@ pub const IPMI_1_5_ONLY: &str = "it speaks IPMI 1.5 only, whose sessions are not
 /// The BMC has a key of its own.
 pub const BMC_KEY: &str = "a BMC key (K_g) is set on it, which this operator does not have; clear it on the BMC (`ipmitool lan set 1 bmckey` with zeros)";
 
+/// What an account needs, here and in its settings on the BMC.
+pub const RIGHT: &str = "the Operator role (or that of `ipmi.privilege`) for IPMI over LAN";
+
 /// Nothing ever came back.
 const NOT_REACHED: &str = "check the address, that IPMI over LAN is enabled on the BMC, and that no firewall on the way from the \
      operator's pods drops UDP to this port (IPMI uses 623)";
@@ -77,6 +81,7 @@ pub fn failure(endpoint: String, suite: Suite, failure: Failure) -> DeviceError 
         Failure::NoSession => DeviceError::Protocol {
             endpoint,
             problem: "no session is open".to_owned(),
+            way_out: UPDATE_FIRMWARE,
         },
         Failure::Unsendable(problem) => DeviceError::Unreachable {
             endpoint,
@@ -101,6 +106,7 @@ fn refused(endpoint: String, suite: Suite, stage: Stage, status: Status) -> Devi
             endpoint,
             request: "the session".to_owned(),
             said,
+            right: RIGHT,
         },
         Status::INVALID_INTEGRITY_CHECK => DeviceError::AuthFailed { endpoint, said },
         status if status.refuses_algorithms() => DeviceError::NoSecureLogin {
@@ -237,6 +243,7 @@ pub fn not_done(endpoint: String, request: &str, completion: Completion) -> Devi
             endpoint,
             request: request.to_owned(),
             said: completion.to_string(),
+            right: RIGHT,
         },
         completion if completion.is_busy() => busy(endpoint, request, completion),
         _ => declined(endpoint, format!("{request} ended with {completion}")),

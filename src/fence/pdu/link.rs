@@ -8,7 +8,7 @@ use crate::clock::Clock;
 use crate::fence::DeviceError;
 use crate::fence::address::{Address, AddressRules};
 use crate::fence::credentials::Credentials;
-use crate::fence::error::printable;
+use crate::fence::error::{CHECK_ADDRESS, printable};
 use crate::fence::resolve::{self, unreachable};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -145,6 +145,7 @@ impl Link {
                     "no answer within {waited:?}, and {count} datagrams that are none, the last because {}",
                     self.stray_because
                 ),
+                way_out: CHECK_ADDRESS,
             },
         }
     }
@@ -166,6 +167,7 @@ impl Link {
             problem: format!(
                 "over {STRAY_MAX} datagrams that answer nothing, the last because {because}"
             ),
+            way_out: CHECK_ADDRESS,
         }
     }
 
@@ -198,9 +200,8 @@ impl Link {
             },
             Refusal::OtherEngine => DeviceError::Protocol {
                 endpoint,
-                problem: "another SNMP engine answers than in the readings before, or somebody says so who need not sign it; a new \
-                          session asks whoever answers then, and if this lasts, look for a second device with this address"
-                    .to_owned(),
+                problem: "another SNMP engine answers than in the readings before, or somebody says so who need not sign it".to_owned(),
+                way_out: "a new session asks whoever answers then, and if this lasts, look for a second device with this address",
             },
             Refusal::Other(problem) => DeviceError::Declined {
                 endpoint,

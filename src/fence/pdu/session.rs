@@ -172,6 +172,7 @@ impl Session {
                 endpoint,
                 request: "reading the outlets".to_owned(),
                 said: name,
+                right: "access to the outlets",
             }),
             _ => Err(DeviceError::Declined {
                 endpoint,
@@ -279,6 +280,7 @@ impl Session {
                 endpoint,
                 request: format!("switching outlet {number}"),
                 said: name,
+                right: "write access to the outlets",
             }),
             // tooBig, genErr, commitFailed, undoFailed and what the standard does not know: it may have been switched.
             1 | 5 | 14 | 15 | ..=-1 | 19.. => Err(DeviceError::Declined {

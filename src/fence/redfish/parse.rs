@@ -5,7 +5,10 @@
 //! error: whatever is not exactly `Off` is some other state.
 
 mod beside;
+mod links;
 mod reset;
+
+pub use links::{local_path, with_paths};
 
 pub use beside::{Restart, machine_reads_on, restart};
 pub use reset::{Allowable, NO_RESET, Reset, action_info};
@@ -24,8 +27,6 @@ pub const FORCE_OFF: &str = "ForceOff";
 pub const ON: &str = "On";
 /// Everything of a service lies below it.
 pub const ROOT: &str = "/redfish/v1/";
-/// Longest path in bytes that is asked for.
-const PATH_BYTES_MAX: usize = 512;
 /// Longest word of a device that is kept, in characters.
 const WORD_CHARACTERS_MAX: usize = 63;
 
@@ -124,7 +125,9 @@ pub fn system(document: &Value) -> Result<System, String> {
         .get("@odata.type")
         .and_then(Value::as_str)
         .unwrap_or_default();
-    if !names_system(kind) {
+    // A few services leave it away: then the action tells what it is, and nothing else does.
+    let is_reset = || kind.is_empty() && document.pointer(reset::ACTION).is_some();
+    if !names_system(kind) && !is_reset() {
         return Err(format!(
             "a ComputerSystem was asked for and `@odata.type` is \"{}\"",
             printable(kind, WORD_CHARACTERS_MAX)
@@ -142,8 +145,8 @@ pub fn system(document: &Value) -> Result<System, String> {
         model: word(document, "Model"),
         firmware: word(document, "BiosVersion"),
         power_restore_policy: word(document, "PowerRestorePolicy"),
-        manager: linked(document, "ManagedBy"),
-        chassis: linked(document, "Chassis"),
+        manager: links::linked(document, "ManagedBy"),
+        chassis: links::linked(document, "Chassis"),
         os_runs: beside::os_runs(document),
         reset: reset::reset(document),
     })
@@ -186,48 +189,13 @@ pub fn members(document: &Value) -> Result<Vec<String>, String> {
         .and_then(Value::as_array)
         .ok_or("the collection of systems has no `Members`")?;
     if document.get("Members@odata.nextLink").is_some() {
-        return Err(
-            "the collection of systems has more than one page, so set `redfish.systemID`"
-                .to_owned(),
-        );
+        return Err("the collection of systems has more than one page".to_owned());
     }
     let path = |member: &Value| match member.get("@odata.id").and_then(Value::as_str) {
         Some(path) => local_path(path),
         None => Err("a member of the collection of systems has no `@odata.id`".to_owned()),
     };
     members.iter().map(path).collect()
-}
-
-/// A path of the same service: absolute, below [`ROOT`], of plain characters. What leads elsewhere is refused, because
-/// the request that follows carries the password.
-///
-/// # Errors
-/// It leads elsewhere.
-pub fn local_path(path: &str) -> Result<String, String> {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:@".contains(&b);
-    let inside = path.starts_with(ROOT) && path.len() <= PATH_BYTES_MAX && path.bytes().all(plain);
-    // Only of a path whose length is known to be bounded: each segment is copied.
-    let climbs = || {
-        path.split('/').any(|segment| {
-            matches!(
-                segment.to_ascii_lowercase().replace("%2e", ".").as_str(),
-                "." | ".."
-            )
-        })
-    };
-    if inside && !climbs() && !path.contains("//") {
-        return Ok(path.to_owned());
-    }
-    Err(format!(
-        "the link \"{}\" leads out of {ROOT}, and no other link is followed",
-        printable(path, 120)
-    ))
-}
-
-/// The first resource that a system links to by this name, if its path is one of the same service.
-fn linked(document: &Value, name: &str) -> Option<String> {
-    let first = document.get("Links")?.get(name)?.get(0)?;
-    local_path(first.get("@odata.id")?.as_str()?).ok()
 }
 
 /// `DateTime` of a Manager (DSP0268).

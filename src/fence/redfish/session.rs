@@ -9,7 +9,7 @@ use super::said::said as said_in;
 use super::status;
 use super::{Redfish, SYSTEMS, SYSTEMS_LISTED_MAX, reset_type};
 use crate::core::reading::{Identity, PowerState, Reading};
-use crate::fence::error::printable;
+use crate::fence::error::{UPDATE_FIRMWARE, printable};
 use crate::fence::http::{Client, Reply};
 use crate::fence::limit::Limit;
 use crate::fence::resolve::unreachable;
@@ -23,6 +23,9 @@ use futures::future::{BoxFuture, FutureExt};
 use http::StatusCode;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The way out where its collection of systems cannot be used: it is not asked for then.
+const NAME_SYSTEM: &str = "set `redfish.systemID` to the system that is this node";
 
 /// A conversation with the service.
 #[derive(Debug)]
@@ -116,7 +119,12 @@ impl Session {
         let asked = self.driver.clock.since_boot();
         let document = self.get(&path).await?;
         let answered = self.driver.clock.since_boot();
-        let system = parse::system(&document).map_err(|problem| self.protocol(problem))?;
+        let system = parse::system(&document);
+        let way_out = match &self.driver.system {
+            Some(_) => "set `redfish.systemID` to a ComputerSystem of the device",
+            None => UPDATE_FIRMWARE,
+        };
+        let system = system.map_err(|problem| self.protocol(problem, way_out))?;
         let system = system.with_texts(|text| self.shown(text));
         let faults = self.doubts(&system, asked).await;
         let reading = Reading {
@@ -278,7 +286,8 @@ impl Session {
             return Ok(path.clone());
         }
         let collection = self.get(SYSTEMS).await?;
-        let members = parse::members(&collection).map_err(|problem| self.protocol(problem))?;
+        let members = parse::members(&collection);
+        let members = members.map_err(|problem| self.protocol(problem, NAME_SYSTEM))?;
         if let [only] = members.as_slice() {
             return Ok(self.system.insert(only.clone()).clone());
         }
@@ -324,9 +333,9 @@ impl Session {
 
     /// [`status::error`] of this endpoint, without secrets.
     fn status_error(&self, method: &str, path: &str, reply: &Reply) -> DeviceError {
-        status::error(self.endpoint(), method, path, reply, |text| {
-            self.shown(text)
-        })
+        let is_named = self.driver.system.as_deref() == Some(path);
+        let shown = |text: &str| self.shown(text);
+        status::error(self.endpoint(), method, path, is_named, reply, shown)
     }
 
     /// A text of the device, without the credentials that it may repeat.
@@ -334,10 +343,11 @@ impl Session {
         self.driver.target.credentials.without_secrets(text)
     }
 
-    fn protocol(&self, problem: String) -> DeviceError {
+    fn protocol(&self, problem: String, way_out: &'static str) -> DeviceError {
         DeviceError::Protocol {
             endpoint: self.endpoint(),
             problem: self.shown(&problem),
+            way_out,
         }
     }
 

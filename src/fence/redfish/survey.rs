@@ -7,6 +7,7 @@ use super::parse::{self, ROOT, System, word};
 use super::{SYSTEMS, status};
 use crate::clock::Clock;
 use crate::fence::DeviceError;
+use crate::fence::error::CHECK_ADDRESS;
 use crate::fence::http::{Client, Target};
 use crate::fence::limit::Limit;
 use http::StatusCode;
@@ -89,11 +90,11 @@ impl Survey {
         let reply = self.http.get(path).await?;
         if reply.status != StatusCode::OK {
             let endpoint = self.endpoint();
-            return Err(status::error(endpoint, "GET", path, &reply, |text| {
-                self.shown(text)
-            }));
+            let shown = |text: &str| self.shown(text);
+            return Err(status::error(endpoint, "GET", path, false, &reply, shown));
         }
-        parse::json(&reply.body?).map_err(|problem| self.protocol(&problem))
+        let document = parse::json(&reply.body?).map_err(|problem| self.protocol(&problem))?;
+        Ok(parse::with_paths(document, &self.target.address))
     }
 
     fn limit(&self) -> Limit {
@@ -107,6 +108,7 @@ impl Survey {
         DeviceError::Protocol {
             endpoint: self.endpoint(),
             problem: self.shown(problem),
+            way_out: CHECK_ADDRESS,
         }
     }
 

@@ -218,6 +218,7 @@ fn reachable(outcome: &Result<Probe, DeviceError>) -> Part {
         | DeviceError::Cluster { .. } => part(Unknown, error.reason(), error.to_string()),
         DeviceError::AuthFailed { .. }
         | DeviceError::BasicNotOffered { .. }
+        | DeviceError::PasswordExpired { .. }
         | DeviceError::UnknownUser { .. }
         | DeviceError::CredentialsRenewed { .. }
         | DeviceError::LoginUnanswered { .. }
@@ -249,6 +250,7 @@ fn credentials(finding: &Finding) -> Part {
         Err(
             error @ (DeviceError::AuthFailed { .. }
             | DeviceError::BasicNotOffered { .. }
+            | DeviceError::PasswordExpired { .. }
             | DeviceError::UnknownUser { .. }
             | DeviceError::PermissionDenied { .. }
             | DeviceError::Credentials(_)),

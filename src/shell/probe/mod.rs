@@ -339,3 +339,6 @@ fn is_true(status: &str) -> Option<bool> {
 fn holds(status: ConditionStatus) -> Option<bool> {
     is_true(status.as_str())
 }
+
+#[cfg(test)]
+mod tests;

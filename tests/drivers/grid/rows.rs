@@ -151,7 +151,11 @@ pub const ROWS: [(Fault, &str, Verdict); 55] = [
     (Fault::Plaintext, "plain text", NOT_THE_DEVICE),
     (Fault::WrongSystem, "wrong system behind it", WRONG_MACHINE),
     (Fault::TwoNodes, "two nodes on one system", Shared),
-    (Fault::ZeroUuid, "all-zero UUID", WRONG_MACHINE),
+    (
+        Fault::ZeroUuid,
+        "all-zero UUID",
+        NotThisMachine("IdentityRefused"),
+    ),
     (Fault::AlreadyOff, "is off, says already off", Hearsay),
     (
         Fault::AlreadyOffSaysARunningMachine,

@@ -11,7 +11,7 @@ use Verdict::{
     NotThisMachine, ReadsOn, ReadsWithin6s, Refuses, Restored, Shared, Succeeds, Unreadable,
 };
 use e2e::machine::Power;
-use node_fencing_operator::core::identity::{Wire, duplicates};
+use node_fencing_operator::core::identity::{Reports, Wire, duplicates};
 use node_fencing_operator::core::proof::{IdentityRule, NotProven};
 use node_fencing_operator::core::reading::PowerState;
 use node_fencing_operator::fence::OffOutcome;
@@ -358,8 +358,9 @@ async fn shared(course: &mut Course<'_>) -> Shown {
         node_exists: true,
         targets: course.bench.targets.clone(),
         uuid: None,
+        unpinned: None,
     };
-    let refused = duplicates(&[wire("node-1"), wire("node-2")]);
+    let refused = duplicates(&[wire("node-1"), wire("node-2")], &Reports::new());
     must!(refused.len() == 2, "refused are {refused:?}");
     let why = refused.into_values().next().unwrap_or_default();
     course.rule = IdentityRule::Refused(why);

@@ -1,7 +1,8 @@
 //! What one vendor's BMC does and another's does not, each as reports of users tell it.
 
 use super::{ENDLESS, PLAN, Rack, alone, power_off, words};
-use e2e::bmc::{Accepted, Advertise, Auth, Effect, Reading as Says};
+use e2e::bmc::{Accepted, Advertise, Auth, Certificate, Effect, Reading as Says};
+use e2e::https::Line;
 use e2e::machine::Power;
 use node_fencing_operator::core::reading::{PowerState, Reading};
 use node_fencing_operator::fence::confirm::{ConfirmPlan, Ended, confirm};
@@ -272,4 +273,54 @@ async fn a_command_target_out_of_the_service_is_refused() {
     let refused: Result<_, DeviceError> = rack.power_off().await;
     assert_eq!(refused.map_err(|error| error.reason()), Err("Refused"));
     assert!(elsewhere.bmc.log().is_empty() && rack.commands().is_empty());
+}
+
+/// A BMC that has restarted makes its certificate anew, and has the right one a moment later; or it knows no systems yet.
+#[tokio::test]
+async fn what_needs_a_human_a_moment_after_an_answer_is_asked_again_once() {
+    type Change = fn(&mut e2e::bmc::BmcFaults, bool);
+    let certificate: Change = |faults, is_wrong| {
+        faults.certificate = match is_wrong {
+            true => Certificate::Untrusted,
+            false => Certificate::Own,
+        };
+    };
+    let systems: Change = |faults, is_wrong| faults.no_systems = is_wrong;
+    for (change, reason) in [(certificate, "TlsIdentity"), (systems, "AmbiguousSystem")] {
+        for lasts in [false, true] {
+            let rack = Rack::dark(|_| {});
+            // In the end of its connections the driver begins a new session, which meets what is wrong.
+            let cut = |is_wrong: bool| {
+                rack.bmc.faults(|faults| change(faults, is_wrong));
+                rack.bmc.set_line(Line::Refused).unwrap();
+                rack.bmc.set_line(Line::Up).unwrap();
+            };
+            let mut is_first = true;
+            let watch = |reading: &Reading| {
+                if std::mem::take(&mut is_first) {
+                    cut(true);
+                } else if reading.raw == reason && !lasts {
+                    rack.bmc.faults(|faults| change(faults, false));
+                }
+                ControlFlow::Continue(())
+            };
+            let driver = Redfish::new(rack.settings(None)).unwrap();
+            let confirmation = confirm(&alone(PLAN), 0, &driver, driver.open(), watch).await;
+            let refused = words(&confirmation)
+                .iter()
+                .filter(|raw| **raw == reason)
+                .count();
+            let is_failed =
+                matches!(&confirmation.ended, Ended::Failed(error) if error.reason() == reason);
+            assert_eq!(
+                (refused, is_failed),
+                (1 + usize::from(lasts), lasts),
+                "{confirmation:?}"
+            );
+            assert!(
+                lasts || confirmation.ended == Ended::Stable,
+                "{confirmation:?}"
+            );
+        }
+    }
 }

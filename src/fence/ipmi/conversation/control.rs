@@ -45,6 +45,7 @@ impl Conversation {
             endpoint: self.endpoint(),
             request: request.clone(),
             said,
+            right: words::RIGHT,
         };
         match (completion, data.first()) {
             (Completion::DONE, Some(granted)) if *granted >= privilege.number() => Ok(()),

@@ -12,6 +12,9 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(250);
 const FORGOTTEN_MAX: u32 = 4;
 /// Any other refusal is met so often before it is believed.
 const REFUSALS_MAX: u32 = 2;
+/// Pause between the two: a BMC that has just restarted knows its users a moment later.
+const REFUSAL_PAUSE: Duration = Duration::from_millis(500);
+
 /// What is wanted, and what has stood in the way so far.
 #[derive(Debug, Clone, Copy)]
 pub struct Login {
@@ -41,19 +44,20 @@ impl Login {
     /// Notes a refusal. Holds the pause before the next login, unless it has to be believed.
     pub fn refuse(&mut self, failure: Failure) -> Option<Duration> {
         self.refused = Some(failure);
-        let (count, count_max) = match failure {
+        let doubled = |times: u32| 1_u32.checked_shl(times).unwrap_or(u32::MAX) / 2;
+        let (count, count_max, pause) = match failure {
             Failure::Refused(_, Status::NO_RESOURCES | Status::NO_RESOURCES_FOR_ROLE) => {
-                (&mut self.exhausted, EXHAUSTED_MAX)
+                let pause =
+                    EXHAUSTED_PAUSE.saturating_mul(doubled(self.exhausted.saturating_add(1)));
+                (&mut self.exhausted, EXHAUSTED_MAX, pause)
             }
             // A payload that was sent twice may have made the BMC begin anew, or it has restarted.
             Failure::Refused(_, Status::INVALID_SESSION | Status::INACTIVE_SESSION) => {
-                (&mut self.forgotten, FORGOTTEN_MAX)
+                (&mut self.forgotten, FORGOTTEN_MAX, Duration::ZERO)
             }
-            _ => (&mut self.refusals, REFUSALS_MAX),
+            _ => (&mut self.refusals, REFUSALS_MAX, REFUSAL_PAUSE),
         };
         *count = count.saturating_add(1);
-        let again = *count < count_max;
-        let doubled = 1_u32.checked_shl(self.exhausted).unwrap_or(u32::MAX) / 2;
-        again.then(|| EXHAUSTED_PAUSE.saturating_mul(doubled))
+        (*count < count_max).then_some(pause)
     }
 }

@@ -9,6 +9,9 @@ pub const NO_RESET: &str = "the system has no action #ComputerSystem.Reset";
 /// Longest list of actions that is shown, in characters.
 const ACTIONS_CHARACTERS_MAX: usize = 120;
 
+/// Where the action stands in a system.
+pub(super) const ACTION: &str = "/Actions/#ComputerSystem.Reset";
+
 /// How to reset a system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reset {
@@ -28,11 +31,11 @@ pub enum Allowable {
 }
 
 pub(super) fn reset(document: &Value) -> Result<Reset, String> {
-    let action = document
-        .pointer("/Actions/#ComputerSystem.Reset")
-        .ok_or_else(|| no_reset(document))?;
+    let action = document.pointer(ACTION).ok_or_else(|| no_reset(document))?;
     let target = action
         .get("target")
+        // As Cisco IMC 3.0 spells it.
+        .or_else(|| action.get("Target"))
         .and_then(Value::as_str)
         .ok_or("the action #ComputerSystem.Reset has no `target`")?;
     let target = local_path(target)?;

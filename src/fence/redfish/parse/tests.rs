@@ -220,7 +220,7 @@ fn a_collection_names_its_members_on_one_page() {
         ),
         (
             serde_json::json!({"Members": [{"@odata.id": "https://evil/"}]}),
-            "leads out of",
+            "leads to another host or port",
         ),
         (serde_json::json!({"Members": [{}]}), "no `@odata.id`"),
         (serde_json::json!({"Members": null}), "no `Members`"),

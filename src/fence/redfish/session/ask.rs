@@ -12,6 +12,10 @@ use tokio::time::sleep;
 /// Before a request is sent again that was refused a moment after the same login was taken.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
 
+/// The way out where what answers does not speak Redfish, or badly.
+const NO_REDFISH: &str =
+    "check that the address is that of the device, or update the device's firmware";
+
 impl Session {
     /// A resource that is needed, with status 200 and nothing less.
     pub(super) async fn get(&mut self, path: &str) -> Result<Value, DeviceError> {
@@ -19,9 +23,9 @@ impl Session {
         let past = self.driver.past.clone();
         let is_denied = matches!(
             reply.status,
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND
         );
-        // BMCs refuse a right login now and then after they have restarted, and take it at the next request.
+        // BMCs refuse a right login now and then after they have restarted, or know no system yet, and do at the next request.
         if is_denied && past.may_ask_again(self.driver.clock.since_boot()) {
             sleep(AGAIN_AFTER).await;
             reply = self.http.get(path).await?;
@@ -41,6 +45,8 @@ impl Session {
         if reply.status != StatusCode::OK {
             return Err(self.status_error("GET", path, &reply));
         }
-        parse::json(&reply.body?).map_err(|problem| self.protocol(problem))
+        let document = parse::json(&reply.body?);
+        let document = document.map_err(|problem| self.protocol(problem, NO_REDFISH))?;
+        Ok(parse::with_paths(document, &self.driver.target.address))
     }
 }

@@ -20,6 +20,7 @@ impl Session {
         }
         let body = reply.body.as_deref().ok();
         let body = body.and_then(|body| parse::json(body).ok());
+        let body = body.map(|body| parse::with_paths(body, &self.driver.target.address));
         let authority = self.driver.target.address.authority();
         task::path(body.as_ref(), reply.location.as_deref(), &authority)
     }

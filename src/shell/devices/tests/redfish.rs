@@ -95,7 +95,8 @@ async fn a_device_that_names_no_system_may_be_each_one_at_its_address() {
     // Another port is another BMC, and another device of the same node is no harm.
     for (node_name, address) in [("w1", "https://10.0.0.9:4430"), ("w2", "https://10.0.0.9")] {
         let redfish = json!({"address": address});
-        devices[0] = device("a", json!({"nodeName": node_name, "redfish": redfish}));
+        let spec = json!({"nodeName": node_name, "identityCheck": "Skip", "redfish": redfish});
+        devices[0] = device("a", spec);
         devices[2] = at("c", "w2", Some("2"));
         assert_eq!(words(&devices), ["", "", ""], "{node_name} {address}");
     }
@@ -153,4 +154,37 @@ async fn where_it_is_required_a_secret_without_hosts_is_not_used() {
     cluster.put_login(for_hosts("10.0.0.0/8"), "p");
     let driver = cluster.devices.driver(&plain(), "w1").await;
     driver.expect("a driver");
+}
+
+/// S5, field case A34: only one of the two Nodes has a device.
+#[tokio::test]
+async fn a_uuid_of_two_nodes_tells_neither_until_each_has_its_own() {
+    let cluster = Cluster::new().await;
+    let of = |check: &str| {
+        let redfish = json!({"address": "https://10.0.0.1"});
+        let spec = json!({"nodeName": "w1", "identityCheck": check, "redfish": redfish});
+        device("a", spec)
+    };
+    let mut nodes = [node("w1"), node("w2")];
+    for check in ["Required", "BestEffort"] {
+        cluster.devices.survey(&[&of(check)], &nodes);
+        let rule = cluster.devices.identity_rule(&of(check), &nodes[0]);
+        assert!(
+            matches!(&rule, IdentityRule::Refused(why) if why.contains("reported by Node w2 too")),
+            "{check}: {rule:?}"
+        );
+    }
+    // Nothing is compared.
+    cluster.devices.survey(&[&of("Skip")], &nodes);
+    assert_eq!(cluster.devices.duplicate("a", "w1"), None);
+    // Pinned while one Node reported it: what another kubelet says later keeps nobody from being fenced.
+    let mut pinned = of("Required");
+    let pin = json!({"nodeName": "w1", "nodeUID": "w1-uid", "uuid": SYSTEM});
+    let status = json!({"systems": [pin]});
+    pinned.status = serde_json::from_value(status).expect("a status");
+    cluster.devices.survey(&[&pinned], &nodes);
+    assert_eq!(cluster.devices.duplicate("a", "w1"), None);
+    nodes[1].system_uuid = "11111111-2222-4333-8444-555555555555".to_owned();
+    cluster.devices.survey(&[&of("Required")], &nodes);
+    assert_eq!(cluster.devices.duplicate("a", "w1"), None);
 }

@@ -219,6 +219,7 @@ fn errors_show_in_the_condition_that_they_are_about() {
         endpoint: endpoint(),
         request: "GET /".to_owned(),
         said: "403".to_owned(),
+        right: "a role that may read it",
     };
     let cluster = DeviceError::Cluster {
         object: "Secret".to_owned(),
@@ -227,6 +228,7 @@ fn errors_show_in_the_condition_that_they_are_about() {
     let garbage = DeviceError::Protocol {
         endpoint: endpoint(),
         problem: "HTML".to_owned(),
+        way_out: "check the address",
     };
     let table = [
         (silence(), "False", "Unknown", "Timeout"),

@@ -115,6 +115,19 @@ fn what_proves_nothing_by_itself_needs_its_tag() {
     assert_eq!(bench.log_in(), Err(Standing::LoginUnanswered));
 }
 
+/// A BMC that has just restarted knows its users a moment later.
+#[test]
+fn a_refusal_is_asked_again_a_moment_later_and_believed_then() {
+    for status in [0x0d, 0x09, 0x12] {
+        let mut bench = Bench::new();
+        bench.bmc.refusals.insert(RAKP1, vec![status]);
+        let begun = bench.now;
+        assert!(matches!(bench.log_in(), Ok(Err(Failure::Refused(..)))));
+        let took = bench.now - begun;
+        assert!(took >= Duration::from_millis(500), "{took:?}");
+    }
+}
+
 #[test]
 fn each_status_ends_the_login_as_what_it_is() {
     for (payload, stage) in [
