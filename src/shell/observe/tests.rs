@@ -119,7 +119,9 @@ async fn everything_is_read_from_the_quorum() {
 #[tokio::test]
 async fn a_node_that_is_older_than_a_watch_has_shown_freezes_the_round_that_reads_it() {
     let cluster = cluster().await;
-    cluster.put(PODS, 200, fake::list("Pod", "1000000007", &[]));
+    for (path, kind) in [(PODS, "Pod"), (ATTACHMENTS, "VolumeAttachment")] {
+        cluster.put(path, 200, fake::list(kind, "1000000007", &[]));
+    }
     let context = cluster.context();
     let shown = |version: &str| {
         let node: SlimNode = serde_json::from_value(fake::node()).expect("a Node");
