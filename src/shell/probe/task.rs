@@ -360,10 +360,8 @@ impl Task {
                 Extent::Needed => probe.clock = known.clock.and_then(|(_, shown)| shown),
             }
         }
-        let identity = match &outcome {
-            Ok(probe) => Some(probe.reading.identity.clone()),
-            Err(_) => before,
-        };
+        let named = outcome.as_ref().ok();
+        let identity = named.map(|probe| probe.reading.identity.clone()).or(before);
         let finding = Finding {
             at: running.begun,
             node: judge::essence(node.view()),
