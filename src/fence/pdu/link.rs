@@ -200,8 +200,8 @@ impl Link {
             },
             Refusal::OtherEngine => DeviceError::Protocol {
                 endpoint,
-                problem: "another SNMP engine answers than in the readings before, or somebody says so who need not sign it".to_owned(),
-                way_out: "a new session asks whoever answers then, and if this lasts, look for a second device with this address",
+                problem: "another SNMP engine answers than in the readings before, or an unsigned report says so".to_owned(),
+                way_out: "if this lasts, look for a second device with this address",
             },
             Refusal::Other(problem) => DeviceError::Declined {
                 endpoint,

@@ -80,7 +80,7 @@ impl Bench {
         prober.devices.survey(&[&device], &[node.clone()]);
         let how = (Extent::Whole, Freshness::Now);
         let answer = prober.probe(&device, "worker-1", how, None).await;
-        let answer = answer.expect("nobody else talks to it");
+        let answer = answer.expect("the device is free");
         let identity = answer.outcome.as_ref().ok();
         let finding = Finding {
             at: Clock::SYSTEM.wall(),
@@ -157,7 +157,7 @@ type Row = (&'static str, Bench, &'static str);
 
 /// Who may log in, and who answers: the ways of both.
 fn logins_and_certificates() -> Vec<Row> {
-    let stranger = BmcCa::new("nobody's authority").expect("an authority");
+    let stranger = BmcCa::new("an unknown authority").expect("an authority");
     vec![
         ("right", Bench::new(), "Probed"),
         (
