@@ -35,13 +35,18 @@ use kube::Client;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::RandomState;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
+use tokio::sync::{Mutex as Turn, OwnedMutexGuard, Semaphore, SemaphorePermit};
 
 pub use crate::core::identity::rule as identity_rule;
+
+/// Looks at the same time before a claim. Each holds two files at most: its device's, and that of the request for its Secret, which stays open for a
+/// while; together half of the 1,024 that a container has where the hard limit is the soft one.
+const LOOKS_MAX: usize = 256;
 
 /// Makes drivers, and knows whose turn it is.
 pub struct Devices {
     maker: Arc<Maker>,
+    looks: Semaphore,
     turns: Mutex<HashMap<String, Arc<Turn<()>>>>,
     survey: RwLock<Option<Survey>>,
 }
@@ -101,9 +106,15 @@ impl Devices {
                 opened: Recent::default(),
                 bundles: Recent::default(),
             }),
+            looks: Semaphore::new(LOOKS_MAX),
             turns: Mutex::default(),
             survey: RwLock::default(),
         }
+    }
+
+    /// Waits until there is room for one more look before a claim. What is done under a claim is bounded by the policy's budget, and waits for none.
+    pub async fn room(&self) -> Option<SemaphorePermit<'_>> {
+        self.looks.acquire().await.ok()
     }
 
     /// Waits until nobody else talks to the device, and keeps everybody else away until the guard is dropped.

@@ -234,6 +234,11 @@ async fn driver(
 }
 
 async fn look(context: &Context, job: &Job, device: &Device) -> Sight {
+    // A rack that is dark keeps hundreds of looks waiting: without a file left, no other device could be asked, nor /livez answered.
+    let _room = match job.claim.is_none() && !device.manual {
+        true => context.devices.room().await,
+        false => None,
+    };
     let question = async {
         let (_, driver) = driver(context, job, device).await?;
         let _turn = context.devices.turn(driver.as_ref()).await;

@@ -1,0 +1,39 @@
+//! How many devices are looked at at the same time.
+
+use super::*;
+use futures::future::FutureExt;
+use std::pin::pin;
+use tokio::task::unconstrained;
+
+/// All the rooms there are.
+async fn all_rooms(devices: &crate::shell::devices::Devices) -> Vec<impl Sized> {
+    let mut taken = Vec::new();
+    while let Some(room) = unconstrained(devices.room()).now_or_never() {
+        taken.push(room);
+    }
+    taken
+}
+
+/// A rack that is dark keeps all rooms: the next look waits for one, and work under a claim for none.
+#[tokio::test]
+async fn a_look_before_a_claim_waits_for_room_and_one_under_a_claim_does_not() {
+    let lab = Lab::new().await;
+    let taken = all_rooms(&lab.context.devices).await;
+    assert_eq!(taken.len(), 256);
+    let claimed = lab.run(DeviceOrder::Look, Some("fence-n1"));
+    let claimed = timeout(Duration::from_secs(60), claimed).await;
+    assert!(has_answered(claimed.expect("it waits for no room")));
+    let mut look = pin!(lab.run(DeviceOrder::Look, None));
+    let asked = timeout(Duration::from_millis(500), &mut look).await;
+    assert!(asked.is_err(), "there is no room: {asked:?}");
+    drop(taken);
+    assert!(has_answered(look.await));
+}
+
+/// Each device that was looked at has said something.
+fn has_answered(reply: DeviceReply) -> bool {
+    match reply {
+        DeviceReply::Looked { sights, .. } => sights.iter().all(|it| it.reading.is_ok()),
+        _ => false,
+    }
+}
