@@ -17,6 +17,7 @@
 //! | [`resolve`] | from API objects to the settings that the core knows |
 //! | [`observe`], [`act`] | the quorum reads of a round, and its guarded writes |
 //! | [`jobs`] | device work, beside the loops |
+//! | [`knock`] | whether a node's kubelet answers at its port |
 //! | [`outside`] | the ways to devices and kubelets, which a simulation replaces |
 //! | [`devices`], [`early`], [`lockout`] | from a FenceDevice to a driver, one talk at a time; drivers made and connected beside a claim; no account is locked by our guesses |
 //! | [`probe`] | looks at devices in peace time, and the status of FenceDevices |
@@ -46,6 +47,7 @@ pub mod health;
 pub mod history;
 pub mod incident;
 pub mod jobs;
+pub mod knock;
 pub mod lease;
 pub mod lockout;
 pub mod marks;

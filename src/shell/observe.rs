@@ -241,7 +241,7 @@ fn is_bound(claim: &PersistentVolumeClaim) -> bool {
 /// Does something answer at the kubelet's port?
 pub async fn kubelet_answers(context: &Context, node: &SlimNode) -> bool {
     match node.kubelet() {
-        Some((address, port)) => (context.outside.kubelet)(address, port).await,
+        Some(kubelet) => (context.outside.kubelet)(kubelet).await,
         None => false,
     }
 }

@@ -3,24 +3,34 @@
 //! [`Outside::network`] is the only one that the program has. A simulation hands in its own, with machines that exist in memory
 //! alone; nothing that a user can set chooses between the two.
 
+use super::knock::{knock, nobody_beside};
 use crate::fence::address::AddressRules;
 use crate::fence::redfish::{Redfish, RedfishSettings};
 use crate::fence::{DeviceError, FenceDriver};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::sync::Semaphore;
 
-/// How long the kubelet's port is given to answer.
-const KUBELET_TIMEOUT: Duration = Duration::from_millis(300);
+/// Knocks at the same time; each is over in less than two seconds.
+const KNOCKS_MAX: usize = 64;
 
 /// Makes the driver of a Redfish service; opens no connection.
 pub type MakeRedfish =
     dyn Fn(RedfishSettings) -> Result<Arc<dyn FenceDriver>, DeviceError> + Send + Sync;
-/// Does something answer at this address and port?
-pub type Knock = dyn Fn(String, u16) -> BoxFuture<'static, bool> + Send + Sync;
+/// Does this node's kubelet answer, as far as that can be told?
+pub type Knock = dyn Fn(Kubelet) -> BoxFuture<'static, bool> + Send + Sync;
+
+/// Where a node's kubelet listens, as its Node says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kubelet {
+    /// Name of the Node.
+    pub node: String,
+    /// An IP address, if the Node is right.
+    pub address: String,
+    /// Its port.
+    pub port: u16,
+}
 
 /// The ways out. Cheap to clone.
 #[derive(Clone)]
@@ -35,21 +45,19 @@ impl Outside {
     /// The network of this host, within these rules.
     #[must_use]
     pub fn network(rules: &AddressRules) -> Self {
-        let rules = rules.clone();
+        let (rules, knocks) = (rules.clone(), Arc::new(Semaphore::new(KNOCKS_MAX)));
         Self {
             redfish: Arc::new(|settings| Ok(Arc::new(Redfish::new(settings)?))),
-            kubelet: Arc::new(move |address, port| knock(rules.clone(), address, port).boxed()),
+            kubelet: Arc::new(move |kubelet| {
+                let (rules, knocks) = (rules.clone(), Arc::clone(&knocks));
+                async move {
+                    let _turn = knocks.acquire().await;
+                    knock(&rules, &kubelet, nobody_beside).await
+                }
+                .boxed()
+            }),
         }
     }
-}
-
-/// The address is the Node's choice: no name is looked up for it, and no service of this host or of a cloud is opened (S16).
-async fn knock(rules: AddressRules, address: String, port: u16) -> bool {
-    let Some(address) = address.parse().ok().filter(|it| rules.allow_kubelet(*it)) else {
-        return false;
-    };
-    let connected = timeout(KUBELET_TIMEOUT, TcpStream::connect((address, port)));
-    matches!(connected.await, Ok(Ok(_)))
 }
 
 #[cfg(test)]
@@ -62,7 +70,12 @@ mod tests {
         let port = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let number = port.local_addr().expect("an address").port();
         let answers = async |rules: &AddressRules, address: &str| {
-            (Outside::network(rules).kubelet)(address.to_owned(), number).await
+            let kubelet = Kubelet {
+                node: "worker-1".to_owned(),
+                address: address.to_owned(),
+                port: number,
+            };
+            (Outside::network(rules).kubelet)(kubelet).await
         };
         let local = vec!["127.0.0.0/8".parse().expect("a range")];
         let lab = AddressRules::new(local, Vec::new());

@@ -4,6 +4,7 @@ use super::api_address;
 use super::client::{self, AskError, Clients};
 use super::events::Events;
 use super::health::{Gate, Health};
+use super::knock;
 use super::lease::Elector;
 use super::metrics::{self, Metrics};
 use super::outside::Outside;
@@ -118,9 +119,12 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         metrics: Arc::clone(&metrics),
     };
     tasks.spawn(server.serve(site, stop.clone()));
+    let outside = Outside::network(&settings.addresses);
+    let kubelet = Arc::clone(&outside.kubelet);
+    tasks.spawn(knock::look(clients.clone(), kubelet, stop.clone()));
     let equipment = Equipment {
         clients,
-        outside: Outside::network(&settings.addresses),
+        outside,
         metrics,
         health,
     };

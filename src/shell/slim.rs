@@ -5,6 +5,7 @@
 
 mod pods;
 
+use super::outside::Kubelet;
 use crate::core::observed::{AttachmentView, ConditionView, LeaseView, NodeView, TaintView};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
@@ -164,14 +165,18 @@ impl SlimNode {
         }
     }
 
-    /// `address:port` of the kubelet, if it reported one.
-    pub fn kubelet(&self) -> Option<(String, u16)> {
+    /// Where the kubelet listens, if it reported that.
+    pub fn kubelet(&self) -> Option<Kubelet> {
         let port = self.status.daemon_endpoints.kubelet_endpoint.port;
         let addresses = self.status.addresses.as_ref()?;
         let address = addresses
             .iter()
             .find(|address| address.type_ == "InternalIP")?;
-        (port != 0).then(|| (address.address.clone(), port))
+        (port != 0).then(|| Kubelet {
+            node: self.metadata.name.clone().unwrap_or_default(),
+            address: address.address.clone(),
+            port,
+        })
     }
 
     /// Drops what nobody reads before the object goes into a cache: annotation values and managed fields.

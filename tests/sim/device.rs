@@ -15,7 +15,7 @@ use node_fencing_operator::fence::redfish::{self, RedfishSettings};
 use node_fencing_operator::fence::{
     DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome, Probe,
 };
-use node_fencing_operator::shell::outside::Outside;
+use node_fencing_operator::shell::outside::{Kubelet, Outside};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,10 +46,10 @@ pub fn outside(world: &World, judge: &Judge, network: &Network) -> Outside {
                 judge: judge.clone(),
             }))
         }),
-        kubelet: Arc::new(move |address: String, _| {
+        kubelet: Arc::new(move |kubelet: Kubelet| {
             let world = kubelets.clone();
             async move {
-                let name = address.trim_end_matches(".sim");
+                let name = kubelet.address.trim_end_matches(".sim");
                 sleep(Duration::from_millis(1)).await;
                 let machine = world.machine(name);
                 let answers =
