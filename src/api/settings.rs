@@ -135,7 +135,8 @@ pub struct Verification {
     #[schemars(range(min = 2, max = 10))]
     pub consecutive_off_reads: u32,
 
-    /// Pause between two of these readings, in seconds.
+    /// Pause between two of these readings, in seconds. In mode ConfirmOnly they span 10 s at least, unless each device has answered since the
+    /// incident began and a probe has read `On` within its last period.
     #[schemars(range(min = 1, max = 60))]
     pub read_period_seconds: u32,
 

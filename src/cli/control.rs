@@ -2,7 +2,7 @@
 
 use crate::api::device::FenceDevice;
 use crate::api::policy::NodeFencingPolicy;
-use crate::core::control::{Control, of};
+use crate::core::control::{Control, in_boot};
 use crate::core::observed::NodeView;
 use crate::core::select::governing;
 use crate::shell::devices::serves;
@@ -59,7 +59,7 @@ pub struct Lack {
 
 /// What is missing of this device for this node; none: its Off counts, or the Node has not reported a boot yet.
 pub fn lacking(device: &FenceDevice, node: &NodeView) -> Option<Control> {
-    let control = of(device, node, &node.boot_id);
+    let control = in_boot(device, node, &node.boot_id);
     (!node.boot_id.is_empty() && !control.is_shown()).then_some(control)
 }
 
@@ -67,7 +67,9 @@ pub fn lacking(device: &FenceDevice, node: &NodeView) -> Option<Control> {
 pub fn fact(control: Control) -> &'static str {
     match control {
         Control::OffWhileRunning => "reads Off while the node runs",
-        Control::Shown | Control::Missing => "has not read On in the node's current boot",
+        Control::Shown | Control::ShownLately | Control::Missing => {
+            "has not read On in the node's current boot"
+        }
     }
 }
 
@@ -77,7 +79,7 @@ pub fn way_out(control: Control, node: &str) -> String {
         Control::OffWhileRunning => {
             "its Off proves nothing; correct its address, systemID or outlets".to_owned()
         }
-        Control::Shown | Control::Missing => {
+        Control::Shown | Control::ShownLately | Control::Missing => {
             format!("its Off proves nothing; probe it: kubectl fence test {node}")
         }
     }

@@ -8,6 +8,10 @@
 use super::observed::{NodeView, Ready};
 use super::reading::{PowerState, Reading};
 use crate::api::device::{FenceDevice, PositiveControl};
+use jiff::{SignedDuration, Timestamp};
+
+/// From a node's silence to the decision: Kubernetes reports it after 50 s, and by default a policy waits for 60 s more.
+const DETECTION: SignedDuration = SignedDuration::from_secs(120);
 
 /// Reason: the device has not read On while the Node was Ready in this boot.
 pub const NO_POSITIVE_CONTROL: &str = "NoPositiveControl";
@@ -19,6 +23,8 @@ pub const OFF_WHILE_RUNNING: &str = "OffWhileRunning";
 pub enum Control {
     /// On: its Off counts. Or a human answers for it.
     Shown,
+    /// The same, and a probe has read that the machine has power in the probe period before the node fell silent.
+    ShownLately,
     /// Nothing, in this boot and by these settings of the FenceDevice.
     Missing,
     /// Off, while the kubelet renewed its Lease.
@@ -30,13 +36,13 @@ impl Control {
     pub fn reason(self) -> &'static str {
         match self {
             Self::OffWhileRunning => OFF_WHILE_RUNNING,
-            Self::Shown | Self::Missing => NO_POSITIVE_CONTROL,
+            Self::Shown | Self::ShownLately | Self::Missing => NO_POSITIVE_CONTROL,
         }
     }
 
     /// Does an Off of the device count?
     pub fn is_shown(self) -> bool {
-        self == Self::Shown
+        matches!(self, Self::Shown | Self::ShownLately)
     }
 }
 
@@ -52,11 +58,29 @@ pub fn kept<'a>(device: &'a FenceDevice, node: &NodeView) -> Option<&'a Positive
 }
 
 /// The positive control of a device for the boot that is to be fenced.
-pub fn of(device: &FenceDevice, node: &NodeView, boot_id: &str) -> Control {
+pub fn of(device: &FenceDevice, node: &NodeView, boot_id: &str, now: Timestamp) -> Control {
+    match in_boot(device, node, boot_id) {
+        Control::Shown if was_on_lately(device, now) => Control::ShownLately,
+        control => control,
+    }
+}
+
+/// The same, however long ago it was shown.
+pub fn in_boot(device: &FenceDevice, node: &NodeView, boot_id: &str) -> Control {
     match device.spec.manual {
         Some(_) => Control::Shown,
         None => by(kept(device, node), boot_id),
     }
+}
+
+/// Has a probe read that the machine has power in the probe period before the node fell silent? Only the device of one node tells when.
+fn was_on_lately(device: &FenceDevice, now: Timestamp) -> bool {
+    let status = device.status.as_ref();
+    let Some(on) = status.and_then(|status| status.last_on_time) else {
+        return false;
+    };
+    let period = SignedDuration::from_secs(device.spec.probe.period_seconds.into());
+    (SignedDuration::ZERO..=period + DETECTION).contains(&now.duration_since(on))
 }
 
 /// The same by the row itself.

@@ -87,7 +87,7 @@ pub fn bmc() -> Device {
         identity: IdentityRule::Is(MACHINE.to_owned()),
         manual: false,
         outlets: false,
-        control: Control::Shown,
+        control: Control::ShownLately,
     }
 }
 

@@ -116,6 +116,8 @@ pub struct Memory {
     pub orders: u64,
     /// What each device of the node has said last of its power, since the incident began.
     pub said: Said,
+    /// The devices that were silent in this incident, or reported a fault: one of them may have been restarted.
+    pub silent: BTreeSet<String>,
     /// Life beside a device that read Off, in words, the first two (S22).
     pub contradictions: Vec<String>,
     /// Who has proven the machine down, by whatever claim: each is of the boot that was fenced.

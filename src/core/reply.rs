@@ -10,7 +10,7 @@ use super::memory::Memory;
 use super::observed::PodView;
 use super::proof::{DeviceReadings, Require, reads_off, speaks_against};
 use super::quiesce::none_stays_with_its_volume;
-use super::reading::PowerState;
+use super::reading::{PowerState, Reading};
 use super::word::{self, Word};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -117,6 +117,7 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
         }
         Reply::Device(order, reply) if memory.busy.is_some_and(|busy| busy.order == order) => {
             memory.busy = None;
+            note_silence(memory, &reply.heard());
             refute(settings, memory, &reply.heard());
             device(settings, memory, reply, now);
         }
@@ -129,6 +130,7 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
                     || memory.may_have_turned_off(&device.device, device.outlets);
                 memory.said.note(device, commanded);
             }
+            note_silence(memory, &heard);
             refute(settings, memory, &heard);
         }
     }
@@ -223,6 +225,17 @@ fn note_said(memory: &mut Memory, heard: &[DeviceReadings]) {
         let commanded = memory.may_have_turned_off(&device.device, device.outlets);
         memory.said.note(device, commanded);
     }
+}
+
+/// Those that were asked and have said nothing that a proof would take. Of two looks at one device one may have an answer.
+fn note_silence(memory: &mut Memory, heard: &[DeviceReadings]) {
+    let is_answer = |it: &Reading| it.state != PowerState::Unknown && it.faults.is_empty();
+    let has_answered = |name: &str| {
+        let mut readings = heard.iter().filter(|it| it.device == name);
+        readings.any(|it| it.readings.iter().any(is_answer))
+    };
+    let silent = heard.iter().filter(|it| !has_answered(&it.device));
+    memory.silent.extend(silent.map(|it| it.device.clone()));
 }
 
 /// A device that is asked after a human's word was heard of, and says that the machine has power, refutes it, at once and for good, whoever's turn it

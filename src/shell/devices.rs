@@ -1,14 +1,16 @@
 //! From a FenceDevice to the driver for one node: its address, its Secret, its turn.
 //!
 //! A rotated password counts at once: Secret and CA are read by name for each use, and the Secret again where a device refuses what it said
-//! ([`renewal`]). Three things are kept, each for its reason: for a second beside a claim ([`super::early`]), for seconds between looks in
-//! peace time ([`recent`]), and the keys that SNMPv3 makes of a Secret ([`keyring`]).
+//! ([`renewal`]). Four things are kept, each for its reason: for a second beside a claim ([`super::early`]), for seconds between looks in
+//! peace time ([`recent`]), the keys that SNMPv3 makes of a Secret ([`keyring`]), and when a Redfish service took our off and our login
+//! ([`pasts`]).
 //!
 //! An address that credentials may not go to is refused before the Secret is even read (S16). BMCs do
 //! one thing at a time, so whoever talks to one takes a [`Devices::turn`] first and keeps it to the end of the session.
 
 mod access;
 mod keyring;
+mod pasts;
 mod recent;
 mod renewal;
 mod sources;
@@ -18,6 +20,7 @@ pub use recent::Freshness;
 
 use access::Maker;
 use keyring::Keyring;
+use pasts::Pasts;
 use recent::Recent;
 use sources::Kept;
 
@@ -102,6 +105,7 @@ impl Devices {
                 key: RandomState::new(),
                 refusals: Arc::default(),
                 keyring: Keyring::default(),
+                pasts: Pasts::default(),
                 versions: RwLock::default(),
                 opened: Recent::default(),
                 bundles: Recent::default(),
@@ -147,11 +151,13 @@ impl Devices {
     }
 
     /// Compares all devices with each other, and returns the devices for which the outcome has changed. Until this has been
-    /// done once, no device is believed. Keys that none of them needs are dropped.
+    /// done once, no device is believed. Keys that none of them needs are dropped, and what was learned of others.
     pub fn survey(&self, devices: &[&FenceDevice], nodes: &[NodeView]) -> BTreeSet<String> {
         self.maker.keyring.keep_those_of(devices);
         self.maker.note_versions(devices);
         let wires = wires(devices, nodes);
+        let targets = wires.iter().flat_map(|wire| &wire.targets);
+        self.maker.pasts.keep_those_of(targets);
         let found = identity::duplicates(&wires, &identity::reports(nodes));
         let survey = Survey {
             duplicates: found.clone(),

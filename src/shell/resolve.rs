@@ -191,7 +191,12 @@ fn resolve_level(
                 },
                 manual: device.spec.manual.is_some(),
                 outlets: device.spec.pdu.is_some(),
-                control: control::of(device, node, boot_id.unwrap_or(&node.boot_id)),
+                control: control::of(
+                    device,
+                    node,
+                    boot_id.unwrap_or(&node.boot_id),
+                    clock::wall(),
+                ),
             })
     });
     let mut devices: Vec<Device> = serving.into_iter().flatten().collect();

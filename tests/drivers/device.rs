@@ -5,7 +5,7 @@ use node_fencing_operator::clock::Clock;
 use node_fencing_operator::core::reading::PowerState;
 use node_fencing_operator::fence::address::{Address, AddressRules};
 use node_fencing_operator::fence::credentials::Credentials;
-use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
+use node_fencing_operator::fence::redfish::{Past, Redfish, RedfishSettings};
 use node_fencing_operator::fence::tls::CertificateCheck;
 use node_fencing_operator::fence::{DeviceError, FenceDriver};
 use std::collections::BTreeMap;
@@ -46,6 +46,7 @@ pub fn settings_with(address: &str, annotations: &BTreeMap<String, String>) -> R
         rules: local_rules(),
         call_timeout: ENDLESS,
         command_timeout: Duration::from_secs(2),
+        past: Past::default(),
         clock: Clock::SYSTEM,
     }
 }

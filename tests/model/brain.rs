@@ -93,7 +93,7 @@ impl Brain {
     /// A core that knows nothing yet.
     pub fn new(mut incident: Incident, mutation: Option<Mutation>) -> Self {
         if mutation == Some(Mutation::AnyOffCounts) {
-            incident.control = Control::Shown;
+            incident.control = Control::ShownLately;
         }
         let settings = (0..32).map(|facts| views::settings(&incident, facts));
         let mut brain = Self {

@@ -18,7 +18,7 @@ pub fn confirm_only() -> World {
             turns_on: false,
             deletes: false,
             shares: false,
-            control: Control::Shown,
+            control: Control::ShownLately,
         },
         second: Second::None,
         starts_despite_claim: true,

@@ -13,6 +13,10 @@ pub enum Event {
     PowerLoss,
     /// Somebody powers it on.
     PowerOn,
+    /// The machine is suspended: it has no power, and keeps its boot and what runs in it.
+    Suspends,
+    /// It goes on where it was.
+    Resumes,
     /// The device begins to read Off although the machine is on.
     Lies,
     /// It reads On again.
@@ -247,6 +251,8 @@ impl Event {
         let words = match *self {
             Self::PowerLoss => "the machine loses its power",
             Self::PowerOn => "somebody powers the machine on",
+            Self::Suspends => "the machine is suspended: off, and its memory is kept",
+            Self::Resumes => "the machine resumes, in the same boot and with its containers",
             Self::Lies => "the device lies from now on: it reads Off, and the machine is on",
             Self::TellsTheTruth => "the device reads On again",
             Self::NodeDeleted => "somebody deletes the Node",

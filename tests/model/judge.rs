@@ -153,7 +153,8 @@ pub fn two_writers(world: &World, s: &State) -> bool {
         .filter(|index| shares(*index))
         .map(|index| &s.pods[index]);
     let is_copied = s.node.is_copied_out_of_service();
-    s.volume == Volume::Elsewhere
+    // What is suspended writes nothing before it resumes.
+    s.on && s.volume == Volume::Elsewhere
         && !is_copied
         && !s.deceived
         && pods.any(|pod| pod.container == Container::Running)

@@ -56,7 +56,7 @@ const SOAKED_MIN: usize = 100_000_000;
 fn row(world: &World, found: &Found, seconds: f64) -> String {
     let budget = &world.budget;
     let mut row = format!(
-        "{:29} {:?} {}op on{} late{} crash{} del{} copy{} taint{} bind{} lie{} offs{}{} | {:>10} states {:>11} steps depth {:>3} | {} violations {} stuck {:>6.1} s{}\n",
+        "{:29} {:?} {}op on{} late{} crash{} del{} copy{} taint{} bind{} lie{} susp{} offs{}{} | {:>10} states {:>11} steps depth {:>3} | {} violations {} stuck {:>6.1} s{}\n",
         world.name,
         world.incident.mode,
         1 + usize::from(world.two),
@@ -68,6 +68,7 @@ fn row(world: &World, found: &Found, seconds: f64) -> String {
         budget.foreign_taints,
         budget.bindings,
         budget.lies,
+        budget.suspends,
         budget
             .commands
             .map_or("-".to_owned(), |left| left.to_string()),

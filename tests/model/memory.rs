@@ -148,6 +148,8 @@ fn without_words(m: &mut Memory, incident: &Incident) {
     if was_on {
         m.said.note(&read_on(incident), false);
     }
+    // How long the window is makes no difference.
+    m.silent.clear();
     m.has_commanded = false;
     for words in &mut m.contradictions {
         "words".clone_into(words);

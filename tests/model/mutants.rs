@@ -289,6 +289,24 @@ fn an_off_command_that_changes_nothing_loses_data() {
     breaks(Mutation::AnyOffCounts, Broken::S1, &world);
 }
 
+/// R8, the known risk: no guard is missing, and a machine that was suspended resumes beside the second writer, in either mode. Without the event
+/// nothing breaks (`nothing_that_can_happen_breaks_the_protocol`).
+#[test]
+fn a_machine_that_resumes_in_its_boot_loses_data() {
+    for mut world in [confirm_only(), power_off()] {
+        (world.two, world.budget.bindings, world.budget.suspends) = (false, 1, 1);
+        let explorer = Explorer::new(&world, None).only(Broken::S1);
+        let (what, story) = explorer.explore(STATES_MAX).broken.expect("R8 is found");
+        println!("R8 breaks {what:?} after {} steps: {story:#?}", story.len());
+        let is_told = |words: &str| story.iter().any(|line| line.contains(words));
+        assert!(is_told("is suspended") && is_told("resumes"), "{story:#?}");
+    }
+    let mut world = confirm_only();
+    (world.two, world.budget.bindings) = (false, 1);
+    let found = Explorer::new(&world, None).explore(STATES_MAX);
+    assert!(found.broken.is_none() && found.is_complete && found.stuck == 0);
+}
+
 #[test]
 fn a_release_that_tests_no_boot_leaves_a_quarantine_that_keeps_nobody_away() {
     breaks(Mutation::ReleaseWithoutBoot, Broken::S14, &one());

@@ -43,7 +43,7 @@ impl State {
         };
         let p = &mut packer;
         p.put(self.node.bits(), Node::BITS);
-        p.flags(&[self.on, self.lies, self.deceived]);
+        p.flags(&[self.on, self.suspended, self.lies, self.deceived]);
         p.put(u64::from(self.boot), 3);
         for pod in &self.pods {
             p.put(pod.object as u64, 2);
@@ -79,6 +79,7 @@ impl State {
             left.bindings,
             left.messages,
             left.lies,
+            left.suspends,
         ] {
             p.put(u64::from(number), 2);
         }

@@ -355,6 +355,8 @@ pub struct Budget {
     pub commands: Option<u8>,
     /// The device begins to read Off although the machine is on.
     pub lies: u8,
+    /// The machine is suspended (R8).
+    pub suspends: u8,
 }
 
 /// One state.
@@ -364,6 +366,8 @@ pub struct State {
     pub on: bool,
     /// How often it has booted.
     pub boot: u8,
+    /// It has none, and keeps its memory: it can go on in the same boot.
+    pub suspended: bool,
     /// Its device reads Off although it is on.
     pub lies: bool,
     /// Its device has done so before.
@@ -390,11 +394,4 @@ pub struct State {
     pub budget: Budget,
     /// For the invariants.
     pub ghost: Ghost,
-}
-
-impl State {
-    /// Does the device read Off? It is the only one to say so.
-    pub fn reads_off(&self) -> bool {
-        !self.on || self.lies
-    }
 }

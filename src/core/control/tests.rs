@@ -5,6 +5,8 @@ use crate::core::fixtures::{node, off_readings};
 use jiff::Timestamp;
 use serde_json::json;
 
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
 fn ready() -> NodeView {
     let mut node = node();
     node.conditions[0].status = "True".to_owned();
@@ -45,7 +47,7 @@ fn only_an_on_of_this_node_in_this_boot_and_by_these_settings_counts() {
     let of = |change: fn(&mut FenceDevice)| {
         let mut device = device(row(PowerState::On));
         change(&mut device);
-        of(&device, &node(), "boot-1")
+        of(&device, &node(), "boot-1", NOW)
     };
     fn kept(device: &mut FenceDevice) -> &mut PositiveControl {
         let status = device.status.as_mut().expect("a status");
@@ -68,7 +70,34 @@ fn only_an_on_of_this_node_in_this_boot_and_by_these_settings_counts() {
     }
     // Nor does an Off of another boot accuse it in this one.
     let accused = device(row(PowerState::Off));
-    assert_eq!(super::of(&accused, &node(), "boot-2"), Control::Missing);
+    assert_eq!(
+        super::of(&accused, &node(), "boot-2", NOW),
+        Control::Missing
+    );
+}
+
+/// The last probe before the silence came at most 300 s before it by default, and 120 s pass until it is judged. What has no time, or one that is
+/// still to come, is not lately.
+#[test]
+fn an_on_is_of_lately_for_one_probe_period() {
+    let second = |at| Timestamp::from_second(at).expect("a time");
+    let at = |on: Option<i64>, power_state| {
+        let mut device = device(row(power_state));
+        let status = device.status.as_mut().expect("a status");
+        status.last_on_time = on.map(second);
+        of(&device, &node(), "boot-1", second(1000))
+    };
+    for (on, control) in [
+        (Some(1000), Control::ShownLately),
+        (Some(580), Control::ShownLately),
+        (Some(579), Control::Shown),
+        (Some(1001), Control::Shown),
+        (None, Control::Shown),
+    ] {
+        assert_eq!(at(on, PowerState::On), control, "{on:?}");
+    }
+    let accused = at(Some(1000), PowerState::Off);
+    assert_eq!(accused, Control::OffWhileRunning);
 }
 
 /// A human is not asked to say On first.
@@ -76,7 +105,7 @@ fn only_an_on_of_this_node_in_this_boot_and_by_these_settings_counts() {
 fn a_manual_device_needs_none() {
     let spec = json!({"nodeName": "worker-1", "manual": {}});
     let device = FenceDevice::new("hand", serde_json::from_value(spec).expect("a spec"));
-    assert_eq!(of(&device, &node(), "boot-1"), Control::Shown);
+    assert_eq!(of(&device, &node(), "boot-1", NOW), Control::Shown);
 }
 
 #[test]

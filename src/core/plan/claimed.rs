@@ -19,9 +19,9 @@ use super::level::{
     busy_stage, current_level, fail, heed_word, in_trouble, lost_device, names, note_devices,
 };
 use super::power_off::{power_off, renewed};
-use super::prove::{late_on, prove, verification};
+use super::prove::{late_on, prove};
 use super::unclaimed::{awaiting_approval, bind};
-use super::{Moment, READ_PACE, act, held, holds, look_again, returning, wait};
+use super::{Moment, READ_PACE, act, held, holds, look_again, returning, span, wait};
 use crate::api::settings::FenceMode;
 use std::time::Duration;
 
@@ -134,7 +134,7 @@ fn waited_for(s: &Settings, m: &Memory, node: &NodeView, level: &Level, t: &Mome
     if !level.is_manual() || heard(s, t.now).is_err() {
         return format!("waits for {}", names(level));
     }
-    let window = verification(s, m, node, level).window;
+    let window = span::ordered(s, m, node, level);
     format!(
         "a human's word is given; watches for signs of life for {} s before it counts",
         window.as_secs()
@@ -332,7 +332,7 @@ pub(super) fn try_again(s: &Settings, m: &mut Memory, words: String, t: &Moment)
     m.drop_attempt(t.now + s.late_effect);
     m.learned.readings = None;
     // Without a command nothing lets the Lease count anew, so one renewal would refute every later try. It may be forgotten: readings span a whole
-    // Lease by now (`verification`).
+    // Lease by now ([`span`]).
     if m.is_contradicted() {
         m.learned.lease_before = None;
     }

@@ -37,6 +37,8 @@ pub(super) fn read_record(settings: &Settings, memory: &mut Memory, now: Duratio
             .contradictions
             .clone_from(&settings.record.contradictions);
     }
+    let silent = settings.record.silent.iter().cloned();
+    memory.silent.extend(silent);
     for device in &settings.record.contradicting {
         memory.said.recall(device);
     }

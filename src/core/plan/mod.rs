@@ -22,6 +22,7 @@ mod power_off;
 mod power_on;
 mod prove;
 mod returning;
+mod span;
 mod tainted;
 mod unclaimed;
 mod usable;

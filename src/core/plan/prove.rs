@@ -7,8 +7,8 @@
 use super::super::attempt::{Attempt, OffResult};
 use super::super::incident::{Decision, DeviceOrder, Effect, Eviction, Evidence, Level, Settings};
 use super::super::memory::Memory;
-use super::super::observed::{NodeView, Observed, PodView, Ready, Seen};
-use super::super::proof::{Case, NotProven, Proof, Verification, judge};
+use super::super::observed::{NodeView, Observed, PodView, Seen};
+use super::super::proof::{Case, NotProven, Proof, judge};
 use super::super::quiesce::{name_some, newcomers, stuck};
 use super::super::reading::{PowerState, Reading};
 use super::super::stage::Stage;
@@ -21,15 +21,12 @@ use super::contradiction::{after_life, note_life};
 use super::deadline::QUIESCE_STUCK;
 use super::ending::{confirmed, late_off};
 use super::level::{busy_stage, fail, in_trouble, names, order, unresolved};
-use super::power_off::LEASE_RENEWAL_MAX;
-use super::{Moment, READ_PACE, act, look_again, wait};
+use super::{Moment, READ_PACE, act, look_again, span, wait};
 use crate::api::settings::{FenceMode, PodDeletion};
 use std::time::Duration;
 
 /// Times that the quiesce may begin anew before a human is called.
 const REQUIESCES_MAX: u32 = 5;
-/// `nodeLeaseDurationSeconds` of a kubelet: four renewals (KubeletConfiguration's default).
-const LEASE_DURATION: Duration = Duration::from_secs(40);
 
 /// Reads the power, judges the readings, and goes on to the taint while the proof lives.
 pub(super) fn prove(
@@ -52,7 +49,7 @@ pub(super) fn prove(
         let words = format!("needs the kubelet's Lease{}", o.lease.why());
         return look_again(m, Stage::Verifying, words, t, READ_PACE);
     };
-    let verification = verification(s, m, node, level);
+    let verification = span::judged(s, m, node, level, &readings);
     let judged = word_until(s, m, level, t.now).and_then(|word_until| {
         let case = Case {
             claim: &held.value,
@@ -144,7 +141,7 @@ fn read_power(
         "reads the power from {} until it is proven off",
         names(level)
     );
-    let window = verification(s, m, node, level).window;
+    let window = span::ordered(s, m, node, level);
     let confirm = DeviceOrder::Confirm { window };
     let confirm = order(m, level, confirm, t.now);
     in_trouble(m, act(confirm, Stage::Verifying, words))
@@ -180,28 +177,6 @@ fn word_until(
     }
     let word = word::heard(s, now).map_err(NotProven::NoWord)?;
     Ok(Some(word.valid_until))
-}
-
-/// What the policy demands, and more where the node has given reason to doubt the device: a live kubelet that reports Ready=False
-/// renews its Lease, and so does one that has contradicted the device before. The readings then span a renewal for certain.
-pub(super) fn verification(
-    s: &Settings,
-    m: &Memory,
-    node: &NodeView,
-    level: &Level,
-) -> Verification {
-    let is_doubted = !m.contradictions.is_empty() || m.word_refuted.is_some();
-    let silence = match (is_doubted, node.ready()) {
-        // Whoever gave the word looked before the node was claimed: since then only a whole Lease tells.
-        _ if level.is_manual() => LEASE_DURATION,
-        (true, _) => LEASE_DURATION,
-        (false, Ready::False) => LEASE_RENEWAL_MAX,
-        (false, _) => Duration::ZERO,
-    };
-    Verification {
-        window: s.verification.window.max(silence),
-        ..s.verification.clone()
-    }
 }
 
 /// Pods came to the node since the quiesce, or may have come and gone: they have to be on their way out before the power is read.

@@ -151,7 +151,9 @@ impl NotProven {
         let device = device.to_owned();
         match control {
             Control::OffWhileRunning => Self::OffWhileRunning { device },
-            Control::Shown | Control::Missing => Self::NoPositiveControl { device },
+            Control::Shown | Control::ShownLately | Control::Missing => {
+                Self::NoPositiveControl { device }
+            }
         }
     }
 

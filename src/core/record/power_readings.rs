@@ -69,6 +69,13 @@ fn is_outdated(settings: &Settings, results: &BTreeMap<String, OffResult>, devic
     }
 }
 
+/// The devices whose last word says nothing.
+pub fn silent_ones(status: &NodeFenceStatus) -> Vec<String> {
+    let readings = status.power_readings.iter();
+    let silent = readings.filter(|it| it.power_state == PowerState::Unknown);
+    silent.map(|it| it.device.clone()).collect()
+}
+
 /// Nothing is known of the device any more, if anything was.
 fn silent(known: &mut Vec<PowerReading>, device: &str, at: Timestamp) {
     let reads = known.iter().find(|it| it.device == device);
@@ -357,5 +364,19 @@ mod tests {
         let names = status.power_readings.iter().map(|it| it.device.as_str());
         let names: Vec<_> = names.collect();
         assert_eq!((names.len(), &names[..2]), (KEPT, &["bmc-0", "bmc-5"][..]));
+    }
+
+    #[test]
+    fn the_record_names_who_was_silent_last() {
+        let settings = settings();
+        let mut status = NodeFenceStatus::default();
+        for (reply, silent) in [
+            (looked(bmc(), None), true),
+            (says(PowerState::Off, 2), false),
+        ] {
+            power_readings(&mut status, &settings, &reply, at(1));
+            let read = super::super::read(&status, at(3));
+            assert_eq!(read.silent.iter().any(|it| it == "bmc"), silent);
+        }
     }
 }

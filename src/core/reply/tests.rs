@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 mod before;
 mod off;
 mod proofs;
+mod silence;
 
 const NOW: Duration = Duration::from_secs(100);
 const LATE_EFFECT: Duration = Duration::from_secs(60);

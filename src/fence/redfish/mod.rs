@@ -12,6 +12,8 @@ mod status;
 pub mod survey;
 mod task;
 
+pub use past::Past;
+
 use super::address::{Address, AddressRules};
 use super::credentials::Credentials;
 use super::error::printable;
@@ -19,7 +21,6 @@ use super::http::Target;
 use super::tls::{self, CertificateCheck};
 use super::{Command, DeviceError, FenceDriver, FenceSession};
 use crate::clock::Clock;
-use past::Past;
 use session::Session;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,6 +49,8 @@ pub struct RedfishSettings {
     pub call_timeout: Duration,
     /// The same for the power-off command alone, 5 s (F12): what is not sent by then is not sent.
     pub command_timeout: Duration,
+    /// What the sessions before have learned of the system.
+    pub past: Past,
     /// Where the time comes from.
     pub clock: Clock,
 }
@@ -107,7 +110,7 @@ impl Redfish {
             }),
             dates_count: matches!(verification, CertificateCheck::Full { .. }),
             system: system.map_err(|problem| invalid("redfish.systemID", problem))?,
-            past: Past::default(),
+            past: settings.past,
             call_timeout: settings.call_timeout,
             command_timeout: settings.command_timeout,
             clock,

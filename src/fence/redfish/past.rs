@@ -6,9 +6,9 @@ use std::time::Duration;
 /// So long after it took a login, a refusal of the same one may be a passing one.
 const TAKEN_WITHIN: Duration = Duration::from_mins(1);
 
-/// Times are since boot of this host.
+/// It outlives a driver where whoever makes the next one for the system hands it on. Times are since boot of this host.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Past(Arc<Mutex<Times>>);
+pub struct Past(Arc<Mutex<Times>>);
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Times {
@@ -19,6 +19,17 @@ struct Times {
 }
 
 impl Past {
+    /// The same where another login is used from now on: that one has not been taken yet.
+    #[must_use]
+    pub fn of_another_login(&self) -> Self {
+        let commanded = self.commanded();
+        let times = Times {
+            commanded,
+            taken: None,
+        };
+        Self(Arc::new(Mutex::new(times)))
+    }
+
     /// When the device last took the command to turn the machine off.
     pub(super) fn commanded(&self) -> Option<Duration> {
         self.times(|times| times.commanded)

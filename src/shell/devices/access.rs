@@ -1,6 +1,7 @@
 //! Makes a driver: the settings judged, Secret and CA read ([`super::sources`]), and wrapped.
 
 use super::keyring::Keyring;
+use super::pasts::Pasts;
 use super::recent::{Freshness, Recent};
 use super::renewal::Renewing;
 use super::sources::{Kept, Opened};
@@ -104,6 +105,8 @@ pub(super) struct Maker {
     pub(super) refusals: Arc<Refusals>,
     /// What SNMPv3 makes of Secrets.
     pub(super) keyring: Keyring,
+    /// What was learned in sessions before.
+    pub(super) pasts: Pasts,
     /// [`resolve::version`] of the FenceDevices as they are by now, by name.
     pub(super) versions: RwLock<HashMap<String, String>>,
     /// What Secrets held, by name and by the keys that were asked for.
@@ -217,6 +220,9 @@ impl Maker {
         if tls.ca_ref.is_none() && tls.verification != TlsVerification::Pinned {
             judge_fleet(device, &redfish.address, &opened)?;
         }
+        // A path that is no system's is refused by the driver.
+        let target = redfish::target(&address, redfish.system_id.as_deref());
+        let past = target.map(|target| self.pasts.of(target, opened.content));
         let driver = (self.outside.redfish)(RedfishSettings {
             address: address.clone(),
             system_id: redfish.system_id.clone(),
@@ -225,6 +231,7 @@ impl Maker {
             rules: Arc::clone(&self.rules),
             call_timeout: call_timeout(device),
             command_timeout: COMMAND_TIMEOUT,
+            past: past.unwrap_or_default(),
             clock: self.clock,
         })?;
         Ok(self.guarded(driver, &address, opened))

@@ -5,6 +5,7 @@ mod early;
 mod late;
 mod linked;
 mod on;
+mod restarted;
 mod room;
 mod silent;
 mod unwanted;

@@ -292,7 +292,7 @@ fn no_control(control: Control, finding: &Finding) -> String {
         Control::OffWhileRunning => format!(
             "the device read Off while Node {node} was running, so its Off proves nothing; correct its address, `systemID` or outlets: it counts again once it reads On"
         ),
-        Control::Shown | Control::Missing => format!(
+        Control::Shown | Control::ShownLately | Control::Missing => format!(
             "the device has not read On while Node {node} was Ready in this boot, so its Off proves nothing yet; it is probed again when the Node is Ready"
         ),
     }

@@ -257,7 +257,7 @@ impl Task {
         });
         let recognised = device.spec.identity_check == IdentityCheck::Skip
             || identity::pinned(device, node).is_some();
-        let is_shown = control::of(device, node, &node.boot_id).is_shown();
+        let is_shown = control::by(control::kept(device, node), &node.boot_id).is_shown();
         Wanted {
             pair: Pair {
                 device: device.name_any(),

@@ -273,6 +273,7 @@ impl Made {
             rules: local_rules(),
             call_timeout: self.call_timeout,
             command_timeout: self.call_timeout,
+            past: Default::default(),
             clock: Clock::SYSTEM,
         })
         .unwrap()

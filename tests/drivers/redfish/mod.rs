@@ -12,7 +12,7 @@ use node_fencing_operator::core::proof::Require;
 use node_fencing_operator::core::reading::{PowerState, Reading};
 use node_fencing_operator::fence::address::Address;
 use node_fencing_operator::fence::confirm::{ConfirmPlan, Confirmation, Together, confirm};
-use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
+use node_fencing_operator::fence::redfish::{Past, Redfish, RedfishSettings};
 use node_fencing_operator::fence::tls::CertificateCheck;
 use node_fencing_operator::fence::{DeviceError, FenceDriver, OffOutcome};
 use std::net::IpAddr;
@@ -107,6 +107,7 @@ fn settings(
         rules: local_rules(),
         call_timeout: ENDLESS,
         command_timeout: ENDLESS,
+        past: Past::default(),
         clock: Clock::SYSTEM,
     }
 }

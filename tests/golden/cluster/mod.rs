@@ -159,7 +159,8 @@ impl World {
             control: match name {
                 _ if name.ends_with("-unseen") => Control::Missing,
                 _ if name.ends_with("-liar") => Control::OffWhileRunning,
-                _ => Control::Shown,
+                _ if name.ends_with("-unprobed") => Control::Shown,
+                _ => Control::ShownLately,
             },
         }
     }
