@@ -60,7 +60,7 @@ pub struct FenceDeviceStatus {
     pub last_success_time: Option<Timestamp>,
 
     /// When a probe last read `Off`; only for a device of one node. Absent: never since its settings were changed, so that it is not known
-    /// whether the device answers while its machine is off: one that shares the host's network port may not. It is no merit: see `positiveControl`.
+    /// whether the device answers while its machine is off: one that shares the host's network port may not. It does not make an Off count: see `positiveControl`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub last_off_time: Option<Timestamp>,

@@ -136,7 +136,7 @@ pub struct Verification {
     pub consecutive_off_reads: u32,
 
     /// Pause between two of these readings, in seconds. In mode ConfirmOnly they span 10 s at least, unless each device has answered since the
-    /// incident began and a probe has read `On` within its last period.
+    /// incident began and a probe has read `On` at most its period and 2 minutes ago.
     #[schemars(range(min = 1, max = 60))]
     pub read_period_seconds: u32,
 

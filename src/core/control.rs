@@ -23,7 +23,7 @@ pub const OFF_WHILE_RUNNING: &str = "OffWhileRunning";
 pub enum Control {
     /// On: its Off counts. Or a human answers for it.
     Shown,
-    /// The same, and a probe has read that the machine has power in the probe period before the node fell silent.
+    /// The same, and a probe has read that the machine has power at most a probe period and [`DETECTION`] ago.
     ShownLately,
     /// Nothing, in this boot and by these settings of the FenceDevice.
     Missing,
@@ -73,7 +73,7 @@ pub fn in_boot(device: &FenceDevice, node: &NodeView, boot_id: &str) -> Control 
     }
 }
 
-/// Has a probe read that the machine has power in the probe period before the node fell silent? Only the device of one node tells when.
+/// Has a probe read that the machine has power in what was about the last probe period before the silence? Only the device of one node tells when.
 fn was_on_lately(device: &FenceDevice, now: Timestamp) -> bool {
     let status = device.status.as_ref();
     let Some(on) = status.and_then(|status| status.last_on_time) else {

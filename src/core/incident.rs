@@ -122,8 +122,8 @@ pub struct Record {
     pub contradictions: Vec<String>,
     /// FenceDevices that said On when others had read Off: nothing is proven before they read Off.
     pub contradicting: Vec<String>,
-    /// FenceDevices that have said last nothing that a proof would take.
-    pub silent: Vec<String>,
+    /// FenceDevices that were asked.
+    pub asked: Vec<String>,
     /// What may be on its way to the machine though this record does not name it.
     pub elsewhere: Elsewhere,
     /// FenceDevices that an off command has gone to, or may have, each as it was then ([`Device::version`]).

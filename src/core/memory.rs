@@ -205,6 +205,8 @@ pub struct Learned {
     pub lease_after_off: bool,
     /// It had moved before the first off command of a silent node: none is sent until then (time since boot).
     pub off_waits_until: Option<Duration>,
+    /// This process took the claim over before a command was written down, and reads no sooner (time since boot) that the Lease has not moved.
+    pub taken_over_until: Option<Duration>,
     /// What the other NodeFences have sent was listed under this claim, beside which nobody sends an on: all that may still land is known.
     pub others_listed: bool,
     /// The evidence is in the NodeFence.

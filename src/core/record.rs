@@ -59,7 +59,7 @@ pub fn read(status: &NodeFenceStatus, wall_now: Timestamp) -> Record {
         word_refuted: status.confirmation_refused.clone(),
         contradictions: status.contradictions.clone(),
         contradicting: status.contradicting_devices.clone(),
-        silent: power_readings::silent_ones(status),
+        asked: power_readings::asked(status),
         ..power_on::read(status, wall_now)
     }
 }

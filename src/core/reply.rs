@@ -227,14 +227,15 @@ fn note_said(memory: &mut Memory, heard: &[DeviceReadings]) {
     }
 }
 
-/// Those that were asked and have said nothing that a proof would take. Of two looks at one device one may have an answer.
+/// Those that were asked and had no answer, or once one that no proof would take. Of two looks at one device one may have an answer.
 fn note_silence(memory: &mut Memory, heard: &[DeviceReadings]) {
     let is_answer = |it: &Reading| it.state != PowerState::Unknown && it.faults.is_empty();
-    let has_answered = |name: &str| {
-        let mut readings = heard.iter().filter(|it| it.device == name);
-        readings.any(|it| it.readings.iter().any(is_answer))
+    let is_well = |name: &str| {
+        let asked = heard.iter().filter(|it| it.device == name);
+        let mut readings = asked.flat_map(|it| &it.readings).peekable();
+        readings.peek().is_some() && readings.all(is_answer)
     };
-    let silent = heard.iter().filter(|it| !has_answered(&it.device));
+    let silent = heard.iter().filter(|it| !is_well(&it.device));
     memory.silent.extend(silent.map(|it| it.device.clone()));
 }
 

@@ -9,6 +9,7 @@
 //! one thing at a time, so whoever talks to one takes a [`Devices::turn`] first and keeps it to the end of the session.
 
 mod access;
+mod accused;
 mod keyring;
 mod pasts;
 mod recent;
@@ -19,13 +20,15 @@ pub use access::{Access, targets};
 pub use recent::Freshness;
 
 use access::Maker;
+use accused::Accused;
 use keyring::Keyring;
 use pasts::Pasts;
 use recent::Recent;
 use sources::Kept;
 
-use crate::api::device::FenceDevice;
+use crate::api::device::{FenceDevice, PositiveControl};
 use crate::clock::Clock;
+use crate::core::control::Control;
 use crate::core::identity::{self, Wire};
 use crate::core::observed::NodeView;
 use crate::core::proof::IdentityRule;
@@ -34,6 +37,7 @@ use crate::core::select;
 use crate::fence::FenceDriver;
 use crate::fence::address::AddressRules;
 use crate::shell::outside::Outside;
+use jiff::Timestamp;
 use kube::Client;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::RandomState;
@@ -50,6 +54,7 @@ const LOOKS_MAX: usize = 256;
 pub struct Devices {
     maker: Arc<Maker>,
     looks: Semaphore,
+    accused: Accused,
     turns: Mutex<HashMap<String, Arc<Turn<()>>>>,
     survey: RwLock<Option<Survey>>,
 }
@@ -111,6 +116,7 @@ impl Devices {
                 bundles: Recent::default(),
             }),
             looks: Semaphore::new(LOOKS_MAX),
+            accused: Accused::default(),
             turns: Mutex::default(),
             survey: RwLock::default(),
         }
@@ -119,6 +125,22 @@ impl Devices {
     /// Waits until there is room for one more look before a claim. What is done under a claim is bounded by the policy's budget, and waits for none.
     pub async fn room(&self) -> Option<SemaphorePermit<'_>> {
         self.looks.acquire().await.ok()
+    }
+
+    /// A probe of this process has learned this of the device's positive control.
+    pub fn note_control(&self, device: &FenceDevice, row: &PositiveControl) {
+        self.accused.note(device, row);
+    }
+
+    /// The positive control of a device for the boot that is to be fenced, as far as this process knows it ([`control::of`]).
+    pub fn control(
+        &self,
+        device: &FenceDevice,
+        node: &NodeView,
+        boot_id: &str,
+        now: Timestamp,
+    ) -> Control {
+        self.accused.control(device, node, boot_id, now)
     }
 
     /// Waits until nobody else talks to the device, and keeps everybody else away until the guard is dropped.

@@ -16,7 +16,7 @@ use crate::api::fence_status::{AttemptAction, AttemptResult, NodeFenceStatus};
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::{ApprovalMode, FenceLevel, FenceMode, LevelRequirement};
 use crate::clock;
-use crate::core::control::{self, Control};
+use crate::core::control::Control;
 use crate::core::delay::{HeldCondition, Now, Since};
 use crate::core::identity::{one_and_the_same, same_device_words};
 use crate::core::incident::{Approval, Device, Level, Record, Settings};
@@ -191,7 +191,7 @@ fn resolve_level(
                 },
                 manual: device.spec.manual.is_some(),
                 outlets: device.spec.pdu.is_some(),
-                control: control::of(
+                control: all.control(
                     device,
                     node,
                     boot_id.unwrap_or(&node.boot_id),

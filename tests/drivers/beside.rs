@@ -131,6 +131,74 @@ async fn a_chassis_that_never_answers_costs_no_reading() {
     assert_eq!(hung.count(), 1);
 }
 
+/// An Off of a BMC that answers less and less is no better for that: what spoke against it stands, in the next session of the driver too, until
+/// the chassis reads otherwise or the machine reads On.
+#[tokio::test]
+async fn a_chassis_that_reads_on_and_then_fails_goes_on_speaking_against_an_off() {
+    for is_slow in [false, true] {
+        let said = Arc::new(AtomicUsize::new(0));
+        let asked = Arc::clone(&said);
+        let bmc = Bmc::plain(move |request| match request.path.as_str() {
+            SYSTEM => {
+                let power = if said.load(Ordering::Relaxed) < 9 {
+                    "\"Off\""
+                } else {
+                    "\"On\""
+                };
+                Act::Send(reply("200 OK", &linked(power, "")))
+            }
+            CHASSIS if said.fetch_add(1, Ordering::Relaxed) == 0 => {
+                Act::Send(reply("200 OK", &chassis("RackMount", "On")))
+            }
+            CHASSIS if is_slow => Act::Hang,
+            CHASSIS => Act::Send(reply("503 Service Unavailable", "{}")),
+            _ => Act::Send(reply("404 Not Found", "{}")),
+        })
+        .await;
+        let driver = Redfish::new(RedfishSettings {
+            call_timeout: Duration::from_secs(2),
+            ..settings_of(&bmc)
+        });
+        let driver = driver.unwrap();
+        for _ in 0..2 {
+            let mut session = driver.open();
+            for _ in 0..2 {
+                let reading = session.observe().await.unwrap();
+                assert_eq!(reading.faults, ["a chassis that reads On"], "{is_slow}");
+            }
+        }
+        asked.store(9, Ordering::Relaxed);
+        driver.open().observe().await.unwrap();
+        asked.store(1, Ordering::Relaxed);
+        assert!(driver.open().observe().await.unwrap().is_off());
+    }
+}
+
+/// A BMC that has just come up may refuse that question at first.
+#[tokio::test]
+async fn a_manager_that_fails_is_asked_again_beside_the_next_off() {
+    let asked = AtomicUsize::new(0);
+    let bmc = Bmc::plain(move |request| {
+        Act::Send(match request.path.as_str() {
+            SYSTEM => reply("200 OK", &linked("\"Off\"", "")),
+            CHASSIS => reply("200 OK", &chassis("RackMount", "Off")),
+            MANAGER if asked.fetch_add(1, Ordering::Relaxed) == 0 => {
+                reply("503 Service Unavailable", "{}")
+            }
+            MANAGER => reply("200 OK", &manager("09:00:00", "09:04:00")),
+            _ => reply("404 Not Found", "{}"),
+        })
+    })
+    .await;
+    let mut session = driver(&bmc).open();
+    assert!(session.observe().await.unwrap().is_off());
+    let second = session.observe().await.unwrap();
+    assert_eq!(
+        second.faults,
+        ["a BMC that restarted in the last 5 minutes"]
+    );
+}
+
 /// Each request is answered by the first of these that is left, then as usual.
 async fn refusing(refusals: &'static [&'static str], after: usize) -> Bmc {
     let asked = Arc::new(AtomicUsize::new(0));

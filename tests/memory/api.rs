@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The longest answer that is read (64 MiB), as bytes and as text, and the buffers that grow with it, in KiB.
 const ANSWER_KIB_MAX: u64 = 100 << 10;
-/// The same of an event (8 MiB), whose buffer doubles.
-const EVENT_KIB_MAX: u64 = 24 << 10;
+/// The same of an event (8 MiB), whose buffer doubles: the old one stands beside the new one while it does.
+const EVENT_KIB_MAX: u64 = 26 << 10;
 /// The same of a refusal (1 MiB), and of a Secret or a ConfigMap, of which the API server stores no more.
 const SMALL_KIB_MAX: u64 = 6 << 10;
 

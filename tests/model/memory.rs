@@ -193,6 +193,7 @@ fn without_pauses(m: &mut Memory) {
     m.power_on.retry_at = None;
     // It is waited for once, and over.
     m.learned.off_waits_until = m.learned.off_waits_until.map(|_| LONG_BEFORE);
+    m.learned.taken_over_until = None;
     // They hold the next claim back until a newer list is without them, and allow nothing.
     m.found_back.clear();
     if m.power_on.begun.is_some() {

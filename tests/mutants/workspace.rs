@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// What the tests need of the sources.
-const PARTS: [&str; 12] = [
+const PARTS: [&str; 13] = [
     "Cargo.toml",
     "Cargo.lock",
     "rust-toolchain.toml",
@@ -25,6 +25,7 @@ const PARTS: [&str; 12] = [
     "crds",
     "fuzz/src",
     "fuzz/corpus",
+    "fuzz/targets",
 ];
 /// A test that runs longer than this hangs.
 const TESTS_TIME_MAX: Duration = Duration::from_secs(600);
@@ -75,6 +76,7 @@ const SHELL: Layer = Layer {
         "clock",
         "core",
         "fence",
+        "probe_file",
         "shell",
         "telemetry",
         "words",

@@ -18,7 +18,7 @@ use super::inherit::{heed_elsewhere, heed_list, unlisted};
 use super::level::{
     busy_stage, current_level, fail, heed_word, in_trouble, lost_device, names, note_devices,
 };
-use super::power_off::{power_off, renewed};
+use super::power_off::{LEASE_RENEWAL_MAX, power_off, renewed};
 use super::prove::{late_on, prove};
 use super::unclaimed::{awaiting_approval, bind};
 use super::{Moment, READ_PACE, act, held, holds, look_again, returning, span, wait};
@@ -235,6 +235,9 @@ fn take_over(
     // The claim that stands was due when it was written.
     m.is_due = true;
     m.forget_claim(t.now + s.late_effect);
+    // With which Lease the node was claimed is not known: it may have been renewed since.
+    let is_commanded = m.has_commanded || s.record.attempts > 0;
+    m.learned.taken_over_until = (!is_commanded).then_some(t.now + LEASE_RENEWAL_MAX);
     let value = taint::claim_value(&s.fence, &t.nonce);
     m.claim = Some(OwnClaim {
         value: value.clone(),
@@ -305,8 +308,8 @@ fn quiesce(m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
 }
 
 /// Devices are resolved live, so a level may have gained or lost one: a command that was written down for others, or readings
-/// of others, are none of this level's; nor are readings of a FenceDevice that was corrected since. The command may still land
-/// until `late` (S23).
+/// of others, are none of this level's; nor are readings of a FenceDevice that was corrected since, or that has lost its positive control (S25).
+/// The command may still land until `late` (S23).
 pub(super) fn forget_other_devices(m: &mut Memory, level: &Level, late: Duration) {
     let now: Vec<&String> = level.devices.iter().map(|device| &device.name).collect();
     if let Some(attempt) = &m.attempt
@@ -318,6 +321,7 @@ pub(super) fn forget_other_devices(m: &mut Memory, level: &Level, late: Duration
     let asked_now = |(read, device): (&DeviceReadings, &Device)| {
         (&read.device, &read.version, &read.identity)
             == (&device.name, &device.version, &device.identity)
+            && (device.control.is_shown() || !read.control.is_shown())
     };
     if let Some(readings) = &m.learned.readings
         && (readings.len() != level.devices.len()

@@ -37,8 +37,8 @@ pub(super) fn read_record(settings: &Settings, memory: &mut Memory, now: Duratio
             .contradictions
             .clone_from(&settings.record.contradictions);
     }
-    let silent = settings.record.silent.iter().cloned();
-    memory.silent.extend(silent);
+    // Whether they answered all along is not known.
+    memory.silent.extend(settings.record.asked.iter().cloned());
     for device in &settings.record.contradicting {
         memory.said.recall(device);
     }

@@ -37,8 +37,8 @@ fn futile(s: &Settings, m: &Memory, level: &Level) -> Option<Failure> {
     judge_level(level, proves).err()
 }
 
-/// A kubelet that is reached again renews its Lease first and reports up to 10 s later: a silent node whose Lease has moved since the claim is given
-/// the time for that, once. What stays silent is turned off: a last renewal may have been on its way, and a kubelet that hangs may renew on.
+/// A kubelet that is reached again renews its Lease first and reports up to 10 s later: a silent node whose Lease has moved since the claim, or may
+/// have moved before this process took the claim over, is given the time for that, once. What stays silent is turned off: a last renewal may have been on its way, and a kubelet that hangs may renew on.
 pub(super) fn renewed(
     m: &mut Memory,
     node: &NodeView,
@@ -48,6 +48,13 @@ pub(super) fn renewed(
     let attempt = m.attempt.as_ref().filter(|it| it.results.is_empty())?;
     if !attempt.recorded || m.busy.is_some() || node.ready() != Ready::Unknown {
         return None;
+    }
+    if let Some(until) = m.learned.taken_over_until.filter(|until| t.now < *until) {
+        let words = format!(
+            "the claim of Node {} was taken over; the off command waits 12 s for a report of its kubelet",
+            node.name
+        );
+        return Some(in_trouble(m, wait(Stage::Fencing, words)).until(until));
     }
     if let Some(before) = m.lease_of_silence() {
         let Some(lease) = o.lease.present() else {

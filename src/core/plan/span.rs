@@ -131,11 +131,11 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_over_knows_from_the_record_which_device_was_silent_last() {
+    fn who_takes_over_knows_of_no_device_that_it_answered_all_along() {
         let mut settings = settings();
         settings.mode = FenceMode::ConfirmOnly;
         settings.record = Record {
-            silent: vec!["bmc".to_owned()],
+            asked: vec!["bmc".to_owned()],
             ..Record::default()
         };
         let mut memory = Memory::default();

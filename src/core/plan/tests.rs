@@ -251,3 +251,25 @@ fn only_who_has_commanded_nothing_waits_for_a_pod_without_a_place() {
     of_before.record.attempts = 1;
     assert!(!waits_for_a_pod(&of_before, &memory, &late));
 }
+
+/// S25: what a probe finds while the power is read counts at once.
+#[test]
+fn readings_of_a_device_that_has_lost_its_positive_control_are_dropped() {
+    use crate::core::control::Control::{Missing, OffWhileRunning, Shown, ShownLately};
+    for (read, now, kept) in [
+        (Shown, Shown, true),
+        (ShownLately, Shown, true),
+        (Missing, Missing, true),
+        (Missing, Shown, true),
+        (Shown, OffWhileRunning, false),
+        (ShownLately, Missing, false),
+    ] {
+        let (mut level, mut readings) = (level(), off_readings());
+        level.devices[0].control = now;
+        readings[0].control = read;
+        let mut memory = Memory::default();
+        memory.learned.readings = Some(readings);
+        super::claimed::forget_other_devices(&mut memory, &level, Duration::ZERO);
+        assert_eq!(memory.learned.readings.is_some(), kept, "{read:?} {now:?}");
+    }
+}

@@ -77,14 +77,12 @@ pub(super) fn usable(s: &Settings, m: &Memory, level: &Level) -> Result<(), Unus
             failure.words += &word::beside(on.map(|(other, said)| (other.name.as_str(), said)));
             Unusable::Failed(failure)
         })?;
-        match (mode, reading.state) {
-            // Nor is such a machine turned off: whether it went off nobody could tell.
-            (FenceMode::ConfirmOnly | FenceMode::PowerOff, PowerState::Off) => {
-                uncontrolled(s, m, device).map_or(Ok(()), |it| Err(Unusable::Failed(it)))
-            }
-            (FenceMode::PowerOff, _) => Ok(()),
-            _ => Err(still_on(device, reading)),
-        }
+        // Nor is such a machine turned off: whether it went off nobody could tell.
+        let fails = match reading.state {
+            PowerState::Off => uncontrolled(s, m, device),
+            _ => None,
+        };
+        fails.map_or(Ok(()), |it| Err(Unusable::Failed(it)))
     })
 }
 

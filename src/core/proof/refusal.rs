@@ -83,7 +83,7 @@ pub enum NotProven {
     },
     /// The device has not read On while the node was running, so its Off says nothing (S25).
     #[error(
-        "FenceDevice {device} has not read On while the node was Ready in this boot, so its Off proves nothing; add a level with another device"
+        "FenceDevice {device} has not read On while the node was Ready in this boot, so its Off proves nothing; for later incidents add a level with another device"
     )]
     NoPositiveControl {
         /// FenceDevice name.
@@ -91,7 +91,7 @@ pub enum NotProven {
     },
     /// The device read Off while the node was running (S25).
     #[error(
-        "FenceDevice {device} read Off while the node was running, so its Off proves nothing; correct its address, `systemID` or outlets, or add a level with another device"
+        "FenceDevice {device} read Off while the node was running, so its Off proves nothing; correct its address, `systemID` or outlets, or for later incidents add a level with another device"
     )]
     OffWhileRunning {
         /// FenceDevice name.

@@ -2,6 +2,7 @@
 
 mod any_answers;
 mod contradicted;
+mod control;
 
 use super::*;
 use crate::core::observed::{CLAIM, ConditionView, TaintView};
@@ -34,6 +35,8 @@ fn off(asked: f64) -> Reading {
 struct Good {
     node: NodeView,
     lease_now: LeaseView,
+    /// What was read before.
+    before: Vec<DeviceReadings>,
     devices: Vec<DeviceReadings>,
     others: Vec<DeviceReadings>,
     require: Require,
@@ -87,6 +90,7 @@ fn good() -> Good {
         lease_now: LeaseView {
             renew_time: "renewal-1".to_owned(),
         },
+        before: Vec::new(),
         devices: vec![device("bmc")],
         others: Vec::new(),
         require: Require::All,
@@ -101,17 +105,16 @@ fn good() -> Good {
 }
 
 /// What they have said, as far as these readings tell.
-fn said(devices: &[DeviceReadings], others: &[DeviceReadings], commanded: bool) -> Said {
+fn said<'a>(heard: impl Iterator<Item = &'a DeviceReadings>, commanded: bool) -> Said {
     let mut said = Said::default();
-    for device in devices.iter().chain(others) {
-        said.note(device, commanded);
-    }
+    heard.for_each(|device| said.note(device, commanded));
     said
 }
 
 fn judged(change: impl FnOnce(&mut Good)) -> Result<Proof, NotProven> {
     let mut good = good();
     change(&mut good);
+    let heard = [&good.before, &good.devices, &good.others];
     let case = Case {
         claim: "fence-n1",
         node_uid: "uid-1",
@@ -125,7 +128,7 @@ fn judged(change: impl FnOnce(&mut Good)) -> Result<Proof, NotProven> {
         devices: &good.devices,
         others: &good.others,
         require: good.require,
-        said: &said(&good.devices, &good.others, good.commanded),
+        said: &said(heard.into_iter().flatten(), good.commanded),
         verification: &good.verification,
         commanded: good.commanded,
         kubelet_answers: false,

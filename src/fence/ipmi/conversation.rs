@@ -46,6 +46,8 @@ pub struct Conversation {
     prepared: Option<Command>,
     /// The BMC has shown that it does not tell the ACPI power state.
     lacks_acpi: bool,
+    /// The state that keeps memory which it told last, beside an off.
+    sleeps: Option<&'static str>,
 }
 
 impl FenceSession for Conversation {
@@ -130,6 +132,7 @@ impl Conversation {
             address: None,
             prepared: None,
             lacks_acpi: false,
+            sleeps: None,
         }
     }
 
@@ -234,19 +237,18 @@ impl Conversation {
         Ok((reading, status))
     }
 
-    /// Beside an off: does the machine sleep? It would go on where it was (S4). A BMC that does not say leaves its off as it is.
+    /// Beside an off: does the machine sleep? It would go on where it was (S4). A BMC that never says leaves its off as it is; one that fails to
+    /// repeat what it said does not take it back.
     async fn sleeping_state(&mut self) -> Option<&'static str> {
         if self.lacks_acpi {
-            return None;
+            return self.sleeps;
         }
         let asked = self.command(command::get_acpi_power_state(), READ_PATIENCE);
         match timeout(ACPI_TIME_MAX, asked).await {
-            Ok(Ok((Completion::DONE, data))) => command::sleeping_state(&data),
-            _ => {
-                self.lacks_acpi = true;
-                None
-            }
+            Ok(Ok((Completion::DONE, data))) => self.sleeps = command::sleeping_state(&data),
+            _ => self.lacks_acpi = true,
         }
+        self.sleeps
     }
 
     async fn prepare(&mut self) -> Result<Identity, DeviceError> {

@@ -16,18 +16,19 @@ struct Times {
     commanded: Option<Duration>,
     /// It has answered a request with a login, and none was asked twice since.
     taken: Option<Duration>,
+    /// Its chassis read On beside an Off, and nothing since has shown another state.
+    chassis_on: bool,
 }
 
 impl Past {
     /// The same where another login is used from now on: that one has not been taken yet.
     #[must_use]
     pub fn of_another_login(&self) -> Self {
-        let commanded = self.commanded();
-        let times = Times {
-            commanded,
+        let times = self.times(|times| *times);
+        Self(Arc::new(Mutex::new(Times {
             taken: None,
-        };
-        Self(Arc::new(Mutex::new(times)))
+            ..times
+        })))
     }
 
     /// When the device last took the command to turn the machine off.
@@ -35,9 +36,22 @@ impl Past {
         self.times(|times| times.commanded)
     }
 
-    /// It has taken the command.
+    /// It has taken the command: a chassis that read On before may be off by now.
     pub(super) fn note_command(&self, now: Duration) {
-        self.times(|times| times.commanded = Some(now));
+        self.times(|times| {
+            times.commanded = Some(now);
+            times.chassis_on = false;
+        });
+    }
+
+    /// What the chassis read last beside an Off.
+    pub(super) fn chassis_reads_on(&self) -> bool {
+        self.times(|times| times.chassis_on)
+    }
+
+    /// It has read so beside an Off, or the machine reads On.
+    pub(super) fn note_chassis(&self, is_on: bool) {
+        self.times(|times| times.chassis_on = is_on);
     }
 
     /// It has answered a request with this login.

@@ -167,8 +167,18 @@ impl Detector {
             record::refuted(&mut status, clock::wall());
             let version = live.metadata.resource_version.as_deref();
             if let Some(changes) = status_patch(version, Some(stored), &status) {
-                let written = act::patch_status(&self.context, &name, &changes).await;
-                tracing::warn!(fence = name, reply = ?written.err(), "its proof was false, which its record says from now on");
+                match act::patch_status(&self.context, &name, &changes).await {
+                    Ok(_) => {
+                        tracing::warn!(fence = name, "its power-off proof was false: recorded")
+                    }
+                    Err(reply) => {
+                        tracing::warn!(
+                            fence = name,
+                            ?reply,
+                            "its power-off proof was false: not recorded"
+                        );
+                    }
+                }
             }
         }
     }

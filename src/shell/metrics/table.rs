@@ -73,7 +73,7 @@ metrics! {
     INCIDENTS_HELD = "incidents_held", Gauge, ["policy", "reason"],
         "Open incidents that something holds back, by what it is: the reason of their condition Held, or AwaitingApproval.";
     NODE_STRANDED = "node_stranded", Gauge, ["node", "reason"],
-        "1 for each node on which nothing goes on by itself: SameBoot, its machine lives in the boot that was proven down; ClaimOrphaned, ClaimRestored or ClaimMissing, it carries taints of the operator that no NodeFence handles.";
+        "1 for each node that needs manual action: SameBoot, its machine runs in the boot that was confirmed off; ClaimOrphaned, ClaimRestored or ClaimMissing, it carries taints of the operator that no NodeFence handles.";
     INCIDENTS = "incidents_total", Counter, ["policy", "outcome"],
         "Incidents that have ended, by how.";
     NODE_INCIDENTS = "node_incidents_total", Counter, ["node", "outcome"],

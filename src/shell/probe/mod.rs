@@ -126,6 +126,16 @@ impl Prober {
         duplicate.or_else(taken)
     }
 
+    /// What a probe has found. That the device reads Off of a running machine counts from now on, whenever its status is written.
+    fn judged(&self, device: &FenceDevice, node: &str, finding: &Finding) -> Judgement {
+        let duplicate = self.in_the_way(device, node, Some(finding));
+        let judgement = judge::judge(device, finding, duplicate.as_deref());
+        if let Some(row) = &judgement.control {
+            self.devices.note_control(device, row);
+        }
+        judgement
+    }
+
     /// How ready this process has found the device (its name) to be for the node; none: not looked at yet.
     pub fn readiness(&self, device: &str, node: &str) -> Option<Readiness> {
         let pair = Pair {
@@ -245,10 +255,14 @@ impl Known {
         self.finding.as_deref().filter(|it| it.is_of(device))
     }
 
-    /// It read Off while the kubelet renewed its Lease, and has not read On since.
+    /// It read Off while the kubelet renewed its Lease in this boot, and has not read On since.
     fn reads_off_while_running(&self) -> bool {
         let row = self.control.as_ref();
-        row.is_some_and(|row| row.power_state == PowerState::Off)
+        let is_of = |boot_id: &str| {
+            let finding = self.finding.as_ref();
+            finding.is_none_or(|it| it.node.boot_id == boot_id)
+        };
+        row.is_some_and(|row| row.power_state == PowerState::Off && is_of(&row.boot_id))
     }
 
     /// What an earlier process has left in the status.

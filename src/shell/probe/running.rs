@@ -15,8 +15,8 @@ use crate::shell::observe;
 pub(super) struct Doubt {
     /// The boot of that Node.
     pub boot_id: String,
-    /// The kubelet's Lease, read after the device had answered.
-    lease: LeaseView,
+    /// The kubelet's Lease, read after the device had answered. None: it could not be read, and is read beside the next answer.
+    lease: Option<LeaseView>,
 }
 
 impl Prober {
@@ -26,7 +26,7 @@ impl Prober {
             return false;
         };
         match observe::lease(&self.client, node).await {
-            Seen::Present(lease) => lease != doubt.lease,
+            Seen::Present(lease) => doubt.lease.as_ref().is_some_and(|it| lease != *it),
             Seen::Absent | Seen::Failed(_) | Seen::NotRead => false,
         }
     }
@@ -46,16 +46,120 @@ impl Prober {
         if view.ready() != Ready::True {
             return None;
         }
-        let standing = before.filter(|doubt| doubt.boot_id == view.boot_id);
+        let stands = |doubt: &Doubt| doubt.boot_id == view.boot_id && doubt.lease.is_some();
+        let standing = before.filter(stands);
         if standing.is_some() {
             return standing;
         }
-        match observe::lease(&self.client, node).await {
-            Seen::Present(lease) => Some(Doubt {
-                boot_id: view.boot_id,
-                lease,
-            }),
+        let lease = match observe::lease(&self.client, node).await {
+            Seen::Present(lease) => Some(lease),
             Seen::Absent | Seen::Failed(_) | Seen::NotRead => None,
+        };
+        Some(Doubt {
+            boot_id: view.boot_id,
+            lease,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::device::FenceDevice;
+    use crate::clock::Clock;
+    use crate::core::control::Control;
+    use crate::core::fixtures::{node, off_readings};
+    use crate::shell::context::Context;
+    use crate::shell::fake::{self, Cluster, failure};
+    use crate::shell::probe::judge::{self, Finding};
+    use serde_json::json;
+    use std::sync::Arc;
+
+    const LEASE: &str =
+        "GET /apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/worker-1";
+
+    fn prober(context: &Context) -> Prober {
+        Prober::new(
+            context.caches.clone(),
+            Arc::clone(&context.devices),
+            context.writes.clone(),
+            Clock::SYSTEM,
+            context.events.clone(),
+            Arc::clone(&context.metrics),
+        )
+    }
+
+    fn reads_off() -> Probe {
+        Probe {
+            reading: off_readings()[0].readings[0].clone(),
+            vendor: None,
+            model: None,
+            firmware: None,
+            power_restore_policy: None,
+            certificate_expiry: None,
+            off_denied: None,
+            cipher_suites: Vec::new(),
+            clock: None,
         }
+    }
+
+    /// S25: incidents are resolved by what it has found, whether or not the status of the FenceDevice could be written.
+    #[tokio::test]
+    async fn an_off_of_a_running_machine_counts_from_the_moment_it_is_found() {
+        let cluster = Cluster::new().await;
+        let prober = prober(&cluster.context());
+        let device = FenceDevice::new(
+            "bmc",
+            serde_json::from_value(json!({"nodeName": "worker-1"})).expect("a spec"),
+        );
+        let mut node = node();
+        node.conditions[0].status = "True".to_owned();
+        prober.devices.survey(&[&device], &[node.clone()]);
+        let finding = |renewed| Finding {
+            at: Clock::SYSTEM.wall(),
+            node: node.clone(),
+            identity: None,
+            outcome: Ok(reads_off()),
+            trimmed_keys: Vec::new(),
+            renewed,
+            control: None,
+            asked: judge::asked(&device),
+        };
+        for (renewed, control) in [(false, Control::Missing), (true, Control::OffWhileRunning)] {
+            prober.judged(&device, "worker-1", &finding(renewed));
+            let now = prober
+                .devices
+                .control(&device, &node, "boot-1", Clock::SYSTEM.wall());
+            assert_eq!(now, control, "{renewed}");
+        }
+    }
+
+    /// S25: a Lease that cannot be read beside the first Off is no reason to believe the device until its next period.
+    #[tokio::test]
+    async fn an_off_beside_a_ready_node_is_doubted_also_while_its_lease_cannot_be_read() {
+        let cluster = Cluster::new().await;
+        let mut node = fake::node();
+        node["status"]["conditions"][0]["status"] = "True".into();
+        cluster.put("GET /api/v1/nodes", 200, fake::list("Node", "7", &[node]));
+        let (context, _watches) = cluster.watching();
+        let nodes = &context.caches.nodes;
+        nodes.wait_until_ready().await.expect("the Nodes");
+        let (prober, outcome) = (prober(&context), Ok(reads_off()));
+        let lease = |time: &str| {
+            json!({
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": {"name": "worker-1", "namespace": "kube-node-lease", "uid": "uid-1", "resourceVersion": "7"}, "spec": {"renewTime": time},
+            })
+        };
+        let (status, body) = failure(500, "etcd is slow");
+        cluster.put(LEASE, status, body);
+        let doubt = prober.doubt("worker-1", &outcome, None).await;
+        assert!(doubt.is_some());
+        cluster.put(LEASE, 200, lease("2026-11-28T09:00:00.000000Z"));
+        assert!(!prober.has_renewed("worker-1", doubt.as_ref()).await);
+        let doubt = prober.doubt("worker-1", &outcome, doubt).await;
+        assert!(!prober.has_renewed("worker-1", doubt.as_ref()).await);
+        cluster.put(LEASE, 200, lease("2026-11-28T09:00:10.000000Z"));
+        assert!(prober.has_renewed("worker-1", doubt.as_ref()).await);
     }
 }

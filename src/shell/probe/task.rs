@@ -373,8 +373,7 @@ impl Task {
             asked: judge::asked(device),
         };
         known.doubt = doubt.filter(|_| !renewed);
-        let duplicate = self.prober.in_the_way(device, &pair.node, Some(&finding));
-        let judgement = judge::judge(device, &finding, duplicate.as_deref());
+        let judgement = self.prober.judged(device, &pair.node, &finding);
         known.take(device, finding, &judgement);
         self.writer.mark(&pair.device, now, patience(device));
         ended

@@ -102,6 +102,25 @@ async fn off_of_a_machine_that_sleeps_is_not_off() {
     }
 }
 
+/// R8: whatever goes wrong later takes nothing back.
+#[tokio::test]
+async fn what_slept_sleeps_though_the_bmc_does_not_repeat_it() {
+    for what in [Nonsense::Code(0xd4), Nonsense::Silence] {
+        let bench = bench();
+        bench.plug.set_power(false);
+        bench.bmc.faults(|faults| faults.acpi_state = Some(0x03));
+        let mut session = bench.driver().open();
+        assert!(!session.observe().await.unwrap().is_off());
+        bench.bmc.faults(|faults| {
+            let reply = Reply::new(Which::ACPI_STATE, what.clone());
+            faults.replies.push(reply);
+        });
+        for _ in 0..2 {
+            assert!(!session.observe().await.unwrap().is_off(), "{what:?}");
+        }
+    }
+}
+
 /// It is optional, and whatever goes wrong with it leaves the off as it is, and is not asked again.
 #[tokio::test]
 async fn a_bmc_that_does_not_tell_its_acpi_state_reads_off() {

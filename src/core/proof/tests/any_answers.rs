@@ -245,7 +245,7 @@ impl Sequence {
             devices: &devices,
             others: &others,
             require: self.require,
-            said: &super::said(&devices, &others, self.commanded),
+            said: &super::said(devices.iter().chain(&others), self.commanded),
             verification: &Verification {
                 off_reads_min: self.reads,
                 window: ticks(self.window),

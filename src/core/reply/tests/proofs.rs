@@ -325,6 +325,7 @@ fn a_claim_that_is_forgotten_takes_everything_with_it_that_was_learned_under_it(
         lease_before: memory().learned.lease_before,
         lease_after_off: true,
         off_waits_until: Some(NOW),
+        taken_over_until: Some(NOW),
         others_listed: true,
         evidence: true,
         evidence_is_new: true,

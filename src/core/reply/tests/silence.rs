@@ -21,6 +21,8 @@ fn who_was_silent_or_reported_a_fault_is_remembered() {
         ..off()
     };
     let silent = || Err("no answer".to_owned());
+    let unknown = || says(&bmc(), PowerState::Unknown, 99).readings.remove(0);
+    let read = |readings| confirmed(vec![DeviceReadings::of(&bmc(), readings)], Vec::new());
     for (number, reply, expected) in [
         (1, looked(vec![Ok(off())]), false),
         (1, looked(vec![silent()]), true),
@@ -34,6 +36,10 @@ fn who_was_silent_or_reported_a_fault_is_remembered() {
             confirmed(vec![DeviceReadings::of(&bmc(), Vec::new())], Vec::new()),
             true,
         ),
+        (1, read(vec![off(), off()]), false),
+        // Its connection was lost between two readings.
+        (1, read(vec![off(), unknown(), off()]), true),
+        (1, read(vec![faulty(), off(), off()]), true),
     ] {
         let words = format!("{number} {reply:?}");
         let mut memory = answered(number, reply);
