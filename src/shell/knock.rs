@@ -36,16 +36,17 @@ const NODES_MAX: u32 = 50;
 /// Pause after a list that failed.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
-/// An address that no machine has, as seen from a kubelet's. On loopback, as in a lab, there is none.
-pub(super) fn nobody_beside(kubelet: IpAddr) -> Option<IpAddr> {
-    (!kubelet.is_loopback()).then_some(NOBODY)
+/// An address that no machine has, as seen from a kubelet's. There is none on loopback, nor where `--deny-device-cidr` denies it, as in a lab.
+pub(super) fn nobody_beside(rules: &AddressRules, kubelet: IpAddr) -> Option<IpAddr> {
+    let is_allowed = !kubelet.is_loopback() && rules.judge("", NOBODY).is_ok();
+    is_allowed.then_some(NOBODY)
 }
 
 /// The address is the Node's choice: no name is looked up for it, and no service of this host or of a cloud is opened (S16).
 pub(super) async fn knock(
     rules: &AddressRules,
     kubelet: &Kubelet,
-    nobody_beside: fn(IpAddr) -> Option<IpAddr>,
+    nobody_beside: fn(&AddressRules, IpAddr) -> Option<IpAddr>,
 ) -> bool {
     let Some(address) = kubelet
         .address
@@ -60,7 +61,7 @@ pub(super) async fn knock(
     };
     match certificate(stream, address).await {
         Some(certificate) => node_of(&certificate).is_none_or(|it| it == kubelet.node.as_bytes()),
-        None => match nobody_beside(address) {
+        None => match nobody_beside(rules, address) {
             Some(nobody) => connect(nobody, kubelet.port).await.is_none(),
             None => true,
         },
@@ -91,7 +92,7 @@ fn node_of(certificate: &[u8]) -> Option<&[u8]> {
 }
 
 /// Says once, when the operator starts, whether the knock is blind or deaf from here.
-pub async fn look(clients: Clients, kubelet: Arc<Knock>, stop: Stop) {
+pub async fn look(clients: Clients, rules: AddressRules, kubelet: Arc<Knock>, stop: Stop) {
     let api = Api::<SlimNode>::all(clients.reads);
     let some = ListParams::default().limit(NODES_MAX);
     let nodes = loop {
@@ -104,7 +105,8 @@ pub async fn look(clients: Clients, kubelet: Arc<Knock>, stop: Stop) {
             return;
         }
     };
-    if let Some(words) = finding(&nodes, &kubelet, nobody_beside).await {
+    let nobody = |kubelet| nobody_beside(&rules, kubelet);
+    if let Some(words) = finding(&nodes, &kubelet, nobody).await {
         tracing::warn!("{words}");
     }
 }
@@ -113,7 +115,7 @@ pub async fn look(clients: Clients, kubelet: Arc<Knock>, stop: Stop) {
 async fn finding(
     nodes: &[SlimNode],
     knock: &Arc<Knock>,
-    nobody_beside: fn(IpAddr) -> Option<IpAddr>,
+    nobody_beside: impl Fn(IpAddr) -> Option<IpAddr>,
 ) -> Option<String> {
     let ready = nodes.iter().filter(|it| it.view().ready() == Ready::True);
     let ready: Vec<Kubelet> = ready.filter_map(SlimNode::kubelet).collect();
@@ -222,13 +224,24 @@ mod tests {
     async fn a_connection_without_a_certificate_is_life_unless_nobody_answers_too() {
         let mut tasks = JoinSet::new();
         let port = listens(&mut tasks, None).await;
-        assert!(knock(&lab(), &kubelet(port), |_| Some(ELSEWHERE)).await);
+        assert!(knock(&lab(), &kubelet(port), |_, _| Some(ELSEWHERE)).await);
         let _proxy = TcpListener::bind((ELSEWHERE, port)).await.expect("a port");
-        assert!(!knock(&lab(), &kubelet(port), |_| Some(ELSEWHERE)).await);
+        assert!(!knock(&lab(), &kubelet(port), |_, _| Some(ELSEWHERE)).await);
         // Who presents a certificate is somebody, also behind a proxy.
         let port = listens(&mut tasks, Some("system:node:worker-1")).await;
         let _proxy = TcpListener::bind((ELSEWHERE, port)).await.expect("a port");
-        assert!(knock(&lab(), &kubelet(port), |_| Some(ELSEWHERE)).await);
+        assert!(knock(&lab(), &kubelet(port), |_, _| Some(ELSEWHERE)).await);
+    }
+
+    #[test]
+    fn nobody_is_asked_where_no_device_may_be() {
+        let worker = IpAddr::from([10, 0, 0, 1]);
+        let rules = AddressRules::default();
+        assert_eq!(nobody_beside(&rules, worker), Some(NOBODY));
+        assert_eq!(nobody_beside(&rules, HERE), None);
+        let range = "192.0.2.0/24".parse().expect("a range");
+        let denies = AddressRules::new(Vec::new(), vec![(range, "denied".to_owned())]);
+        assert_eq!(nobody_beside(&denies, worker), None);
     }
 
     #[tokio::test]

@@ -121,7 +121,8 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     tasks.spawn(server.serve(site, stop.clone()));
     let outside = Outside::network(&settings.addresses);
     let kubelet = Arc::clone(&outside.kubelet);
-    tasks.spawn(knock::look(clients.clone(), kubelet, stop.clone()));
+    let rules = settings.addresses.clone();
+    tasks.spawn(knock::look(clients.clone(), rules, kubelet, stop.clone()));
     let equipment = Equipment {
         clients,
         outside,

@@ -129,10 +129,13 @@ impl Operator {
             "the operator is running"
         );
         let lab = || {
-            // The lab's BMCs are on loopback, where the operator sends no credentials unless it is told to.
+            // The lab's BMCs are on loopback, where the operator sends no credentials unless it is told to. Of TEST-NET-1 is the address at
+            // which it knocks to learn whether somebody answers for everybody: that knock would leave this host.
+            let denied = ["--deny-device-cidr", "192.0.2.0/24"];
             let devices = ["--allow-device-cidr", "127.0.0.0/8"];
+            let devices = devices.into_iter().chain(denied);
             let rest = ["--namespace", NAMESPACE, "--log-format", "json"];
-            devices.into_iter().chain(rest).map(str::to_owned).collect()
+            devices.chain(rest).map(str::to_owned).collect()
         };
         let bind = format!("127.0.0.1:{}", self.port.number());
         let mut arguments: Vec<String> = self.options.of_its_pod.clone().unwrap_or_else(lab);
