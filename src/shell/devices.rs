@@ -39,6 +39,7 @@ use crate::fence::address::AddressRules;
 use crate::shell::outside::Outside;
 use jiff::Timestamp;
 use kube::Client;
+use rustix::process::{Resource, getrlimit};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::RandomState;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -46,15 +47,24 @@ use tokio::sync::{Mutex as Turn, OwnedMutexGuard, Semaphore, SemaphorePermit};
 
 pub use crate::core::identity::rule as identity_rule;
 
-/// Looks at the same time before a claim. Each holds two files at most: its device's, and that of the request for its Secret, which stays open for a
-/// while; together half of the 1,024 that a container has where the hard limit is the soft one.
-const LOOKS_MAX: usize = 256;
+/// Looks at the same time before a claim, at most: what they need of memory is bounded, too.
+const LOOKS_MAX: u64 = 2048;
+/// Secrets that are read at the same time for these looks: each takes a connection to the API server.
+const SECRETS_MAX: usize = 64;
+
+/// Looks at the same time before a claim, where the process may open so many files: the silent devices of a rack shall keep nobody waiting for whom
+/// there are files. A look holds two at most, its device's and that of the request for its Secret, which stays open for a while: half of them all.
+pub fn looks_at_once(files: Option<u64>) -> usize {
+    let looks = files.map_or(LOOKS_MAX, |files| (files / 4).clamp(1, LOOKS_MAX));
+    usize::try_from(looks).unwrap_or(1)
+}
 
 /// Makes drivers, and knows whose turn it is.
 pub struct Devices {
     maker: Arc<Maker>,
     looks: Semaphore,
     accused: Accused,
+    secrets: Semaphore,
     turns: Mutex<HashMap<String, Arc<Turn<()>>>>,
     survey: RwLock<Option<Survey>>,
 }
@@ -115,8 +125,9 @@ impl Devices {
                 opened: Recent::default(),
                 bundles: Recent::default(),
             }),
-            looks: Semaphore::new(LOOKS_MAX),
             accused: Accused::default(),
+            looks: Semaphore::new(looks_at_once(getrlimit(Resource::Nofile).current)),
+            secrets: Semaphore::new(SECRETS_MAX),
             turns: Mutex::default(),
             survey: RwLock::default(),
         }
@@ -141,6 +152,11 @@ impl Devices {
         now: Timestamp,
     ) -> Control {
         self.accused.control(device, node, boot_id, now)
+    }
+
+    /// The same for the Secret of such a look.
+    pub async fn room_for_secret(&self) -> Option<SemaphorePermit<'_>> {
+        self.secrets.acquire().await.ok()
     }
 
     /// Waits until nobody else talks to the device, and keeps everybody else away until the guard is dropped.

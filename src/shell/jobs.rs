@@ -235,12 +235,18 @@ async fn driver(
 
 async fn look(context: &Context, job: &Job, device: &Device) -> Sight {
     // A rack that is dark keeps hundreds of looks waiting: without a file left, no other device could be asked, nor /livez answered.
-    let _room = match job.claim.is_none() && !device.manual {
+    let is_bounded = job.claim.is_none() && !device.manual;
+    let _room = match is_bounded {
         true => context.devices.room().await,
         false => None,
     };
     let question = async {
+        let room = match is_bounded {
+            true => context.devices.room_for_secret().await,
+            false => None,
+        };
         let (_, driver) = driver(context, job, device).await?;
+        drop(room);
         let _turn = context.devices.turn(driver.as_ref()).await;
         let answer = driver.open().observe().await;
         answer.map_err(|error| error.to_string())

@@ -49,6 +49,8 @@ pub struct Options {
     pub arguments: Vec<String>,
     /// Further environment variables.
     pub environment: Vec<(String, String)>,
+    /// What `ulimit` of the shell that starts its binary is given, such as `-n 1024`.
+    pub ulimit: Option<&'static str>,
     /// The image whose entry point runs in a container, in place of the binary that cargo builds.
     pub image: Option<Arc<Image>>,
     /// Whether [`Operator::start`] waits until it is ready. A test that keeps the API server from it cannot wait.
@@ -65,6 +67,7 @@ impl Default for Options {
             of_its_pod: None,
             arguments: Vec::new(),
             environment: Vec::new(),
+            ulimit: None,
             image: None,
             wait_until_ready: true,
         }
@@ -151,9 +154,13 @@ impl Operator {
         .into();
         environment.extend_from_slice(&self.options.environment);
         let name = &self.options.name;
-        let spec = self
-            .program
-            .spec(name, &self.log, &arguments, &environment)?;
+        let spec = self.program.spec(
+            name,
+            &self.log,
+            &arguments,
+            &environment,
+            self.options.ulimit,
+        )?;
         state.process = Some(spec.spawn(&self.guard)?);
         Ok(())
     }
@@ -288,6 +295,17 @@ impl Operator {
             Ok(entries.count() as u64)
         };
         Ok((count("fd")?, count("task")?))
+    }
+
+    /// How many files it may have open: the soft limit, and the hard one.
+    pub fn open_files_max(&self) -> Result<(String, String)> {
+        let pid = self.with(|process| Ok(process.pid()))?.as_raw_nonzero();
+        let limits = std::fs::read_to_string(format!("/proc/{pid}/limits"))?;
+        let mut lines = limits.lines();
+        let limit = lines.find_map(|line| line.strip_prefix("Max open files"));
+        let mut limit = limit.into_iter().flat_map(str::split_whitespace);
+        let (soft, hard) = limit.next().zip(limit.next()).context("no limit")?;
+        Ok((soft.to_owned(), hard.to_owned()))
     }
 
     /// Its log, all runs one after the other: JSON lines, and whatever a panic prints.

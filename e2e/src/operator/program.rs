@@ -47,6 +47,7 @@ impl Program {
         log: &Path,
         arguments: &[String],
         environment: &[(String, String)],
+        ulimit: Option<&str>,
     ) -> Result<Spec> {
         let (path, kubeconfig) = match self {
             Self::Container(container) => {
@@ -54,7 +55,16 @@ impl Program {
             }
             Self::Binary { path, kubeconfig } => (path, kubeconfig),
         };
-        let spec = Spec::new(name, path, log).args(arguments);
+        let spec = match ulimit {
+            None => Spec::new(name, path, log),
+            Some(ulimit) => {
+                let script = format!("ulimit {ulimit} && exec \"$@\"");
+                Spec::new(name, "sh", log)
+                    .args(["-c", &script, "sh"])
+                    .args([path])
+            }
+        };
+        let spec = spec.args(arguments);
         let spec = spec.env("KUBECONFIG", kubeconfig);
         let variables = environment.iter();
         Ok(variables.fold(spec, |spec, (key, value)| spec.env(key, value)))

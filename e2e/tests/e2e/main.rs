@@ -24,6 +24,7 @@ mod control_plane;
 mod crash;
 mod credentials;
 mod csi;
+mod dark_rack;
 mod delete_node;
 mod deletions;
 mod denied;
