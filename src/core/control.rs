@@ -5,6 +5,7 @@
 //! fenced, and has not read Off of the running machine since. It is learned by the probes and kept in the status of the FenceDevice, like
 //! the identity ([`super::identity`]). What the device reads once the node is silent changes nothing: a machine that is down reads Off.
 
+use super::identity;
 use super::observed::{NodeView, Ready};
 use super::reading::{PowerState, Reading};
 use crate::api::device::{FenceDevice, PositiveControl};
@@ -50,11 +51,25 @@ impl Control {
 pub fn kept<'a>(device: &'a FenceDevice, node: &NodeView) -> Option<&'a PositiveControl> {
     let status = device.status.as_ref()?;
     // Other settings may lead to another device.
-    if status.observed_generation != device.metadata.generation {
-        return None;
-    }
-    let mut rows = status.positive_control.iter();
+    let is_current = status.observed_generation == device.metadata.generation;
+    row(device, node).filter(|_| is_current)
+}
+
+fn row<'a>(device: &'a FenceDevice, node: &NodeView) -> Option<&'a PositiveControl> {
+    let mut rows = device.status.as_ref()?.positive_control.iter();
     rows.find(|row| row.node_name == node.name && row.node_uid == node.uid)
+}
+
+/// May the password of the device be used for this Node? That of a fleet only while the Node is Ready, or once the device has answered while it
+/// was: whoever registers a Node chooses its name, and with it where the password goes (S16).
+pub fn may_log_in(device: &FenceDevice, node: Option<&NodeView>) -> bool {
+    let is_fleet = device.spec.node_selector.is_some() && device.spec.credentials_ref.is_some();
+    let was_ready = |node: &NodeView| {
+        node.ready() == Ready::True
+            || row(device, node).is_some()
+            || identity::pinned(device, node).is_some()
+    };
+    !is_fleet || node.is_some_and(was_ready)
 }
 
 /// The positive control of a device for the boot that is to be fenced.

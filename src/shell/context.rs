@@ -10,8 +10,11 @@ use super::lease::TermEnd;
 use super::metrics::{IncidentRow, Metrics};
 use super::outside::Outside;
 use super::revision::Revision;
+use crate::api::device::FenceDevice;
+use crate::core::control;
 use crate::core::delay::{Delayed, Why};
 use crate::core::stranded::Stranded;
+use crate::fence::FenceDriver;
 use kube::Client;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,6 +58,28 @@ pub struct Context {
     pub term_end: TermEnd,
     /// What the probes of the kubelet are told.
     pub health: Health,
+}
+
+impl Context {
+    /// The device's driver for the incident of this node, if its password may be used for that Node at all.
+    ///
+    /// # Errors
+    /// Why there is none, in words; nothing was sent to any device.
+    pub async fn driver(
+        &self,
+        device: &FenceDevice,
+        node: &str,
+    ) -> Result<Arc<dyn FenceDriver>, String> {
+        let known = self.caches.node(node).map(|it| it.view());
+        if !control::may_log_in(device, known.as_ref()) {
+            return Err(format!(
+                "this FenceDevice has not answered for Node {node} while that was Ready, so its Secret is not used for it; create a FenceDevice \
+                 with `nodeName: {node}`"
+            ));
+        }
+        let driver = self.devices.driver(device, node).await;
+        driver.map_err(|error| error.to_string())
+    }
 }
 
 /// Open incidents, by NodeFence name, as the metrics show them.

@@ -67,7 +67,7 @@ impl EarlyDrivers {
         let asked = clock::since_boot();
         let made = level.devices.iter().map(|device| async {
             let device = context.caches.device(&device.name)?;
-            let driver = context.devices.driver(&device, node).await.ok()?;
+            let driver = context.driver(&device, node).await.ok()?;
             // In mode PowerOff the off command comes before the readings, in a session of its own.
             let connection = match mode {
                 FenceMode::ConfirmOnly => Connection::begin(context, driver.as_ref(), life),

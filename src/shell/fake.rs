@@ -16,7 +16,7 @@ use super::revision::Revision;
 use crate::clock::Clock;
 use crate::core::fixtures::{DATE, MACHINE};
 use crate::core::observed::{CLAIM, OUT_OF_SERVICE};
-use crate::fence::address::AddressRules;
+use crate::fence::address::{AddressRules, Lookup};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -107,6 +107,8 @@ pub struct Cluster {
     pub server: Fake,
     answers: Arc<Mutex<BTreeMap<String, (u16, Value)>>>,
     delays: Arc<Mutex<BTreeMap<String, Duration>>>,
+    /// Who says where the names of devices lead; unless it is set, the system.
+    pub lookup: OnceLock<Lookup>,
 }
 
 impl Cluster {
@@ -128,6 +130,7 @@ impl Cluster {
             server,
             answers,
             delays,
+            lookup: OnceLock::new(),
         }
     }
 
@@ -161,7 +164,8 @@ impl Cluster {
         let (changes, _) = mpsc::unbounded_channel();
         let mut watches = JoinSet::new();
         let local = vec!["127.0.0.0/8".parse().expect("a range")];
-        let rules = AddressRules::new(local, Vec::new());
+        let lookup = self.lookup.get().cloned().unwrap_or_default();
+        let rules = AddressRules::new(local, Vec::new()).with_lookup(lookup);
         let revision = Revision::default();
         let context = Context {
             caches: Caches::start(&writes, &revision, &changes, &mut watches),

@@ -225,11 +225,7 @@ async fn driver(
     {
         return Ok((version, driver));
     }
-    let driver = context
-        .devices
-        .driver(&live, &job.settings.node)
-        .await
-        .map_err(|error| error.to_string())?;
+    let driver = context.driver(&live, &job.settings.node).await?;
     Ok((version, driver))
 }
 

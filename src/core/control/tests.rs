@@ -1,6 +1,7 @@
 //! What a device read of a running machine, and for which boot that counts.
 
 use super::*;
+use crate::api::device::{FenceDeviceStatus, PinnedSystem};
 use crate::core::fixtures::{node, off_readings};
 use jiff::Timestamp;
 use serde_json::json;
@@ -141,4 +142,44 @@ fn an_off_accuses_the_device_only_when_the_kubelet_renewed_its_lease() {
     };
     // A BMC that has just restarted beside a machine that runs.
     assert_eq!(learn(&ready(), &faulty, true), Some(PowerState::Off));
+}
+
+/// S16: whoever registers a Node chooses its name, and with it the host of a fleet's address.
+#[test]
+fn the_password_of_a_fleet_is_used_for_no_node_before_it_was_ready() {
+    let spec = json!({
+        "nodeSelector": {}, "redfish": {"address": "https://${node.name}.bmc"}, "credentialsRef": {"name": "bmc"},
+    });
+    let fleet = FenceDevice::new("bmc", serde_json::from_value(spec).expect("a spec"));
+    let silent = node();
+    assert!(!may_log_in(&fleet, Some(&silent)));
+    assert!(!may_log_in(&fleet, None));
+    assert!(may_log_in(&fleet, Some(&ready())));
+    let with = |change: &dyn Fn(&mut FenceDeviceStatus)| {
+        let mut fleet = fleet.clone();
+        change(fleet.status.get_or_insert_default());
+        may_log_in(&fleet, Some(&silent))
+    };
+    // By other settings, and in another boot: it was Ready then.
+    assert!(with(
+        &|status| status.positive_control = vec![row(PowerState::Off)]
+    ));
+    assert!(with(&|status| {
+        status.systems = vec![PinnedSystem {
+            node_name: silent.name.clone(),
+            node_uid: silent.uid.clone(),
+            uuid: silent.system_uuid.clone(),
+            serial_number: None,
+        }];
+    }));
+    let mut another = row(PowerState::On);
+    another.node_uid = "uid-2".to_owned();
+    assert!(!with(
+        &|status| status.positive_control = vec![another.clone()]
+    ));
+    // A human has written down which node it is, or there is no password.
+    assert!(may_log_in(&device(row(PowerState::On)), None));
+    let mut human = fleet.clone();
+    human.spec.credentials_ref = None;
+    assert!(may_log_in(&human, Some(&silent)));
 }

@@ -4,6 +4,7 @@ mod beside;
 mod early;
 mod late;
 mod linked;
+mod never_ready;
 mod on;
 mod restarted;
 mod room;

@@ -43,7 +43,7 @@ pub struct Wanted {
     pub node_ready: bool,
     /// Its boot: in another one the device has to show again that it reads On (S25).
     pub boot_id: String,
-    /// The Node has an open incident: the device is left alone.
+    /// The Node has an open incident, or the device's password may not be used for it yet: the device is left alone.
     pub fenced: bool,
     /// Pause between two probes.
     pub period: Duration,

@@ -248,7 +248,7 @@ impl Task {
         }
     }
 
-    fn wanted(&self, device: &FenceDevice, node: &NodeView) -> Wanted {
+    pub(super) fn wanted(&self, device: &FenceDevice, node: &NodeView) -> Wanted {
         let status = device.status.as_ref();
         let was_ready = status.is_some_and(|status| {
             status.observed_generation == device.metadata.generation
@@ -266,7 +266,7 @@ impl Task {
             epoch: epoch(device, &node.uid, &node.system_uuid),
             node_ready: node.ready() == Ready::True,
             boot_id: node.boot_id.clone(),
-            fenced: self.fenced.contains(&node.name),
+            fenced: self.fenced.contains(&node.name) || !control::may_log_in(device, Some(node)),
             period: Duration::from_secs(device.spec.probe.period_seconds.into()),
             known_well: was_ready && recognised && is_shown,
             requested: open_request(device),

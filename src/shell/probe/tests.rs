@@ -19,6 +19,18 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 const OTHER: &str = "4c4c4544-0000-4000-8000-00000000000b";
 
+fn prober(cluster: &Cluster) -> Prober {
+    let context = cluster.context();
+    Prober::new(
+        context.caches.clone(),
+        Arc::clone(&context.devices),
+        context.writes.clone(),
+        Clock::SYSTEM,
+        context.events.clone(),
+        Arc::clone(&context.metrics),
+    )
+}
+
 /// A device, and the objects that it is set up by.
 struct Bench {
     plug: Arc<Plug>,
@@ -65,15 +77,7 @@ impl Bench {
         let path = |kind: &str, name: &str| format!("GET /api/v1/namespaces/ns/{kind}/{name}");
         cluster.put(&path("secrets", "bmc"), 200, self.secret.clone());
         cluster.put(&path("configmaps", "ca"), 200, self.ca.clone());
-        let context = cluster.context();
-        let prober = Prober::new(
-            context.caches.clone(),
-            Arc::clone(&context.devices),
-            context.writes.clone(),
-            Clock::SYSTEM,
-            context.events.clone(),
-            Arc::clone(&context.metrics),
-        );
+        let prober = prober(&cluster);
         let device: FenceDevice = serde_json::from_value(self.device.clone()).expect("a device");
         let mut node: NodeView = fixtures::node();
         node.conditions[0].status = "True".to_owned();
@@ -249,4 +253,21 @@ async fn probe_file_says_of_a_device_what_the_operator_writes() {
         assert_eq!(operator.0, reason, "{what}: {}", operator.1);
         assert_eq!(bench.file_says().await, operator, "{what}");
     }
+}
+
+/// S16: whoever registers a Node chooses its name, and with it the host of a fleet's address.
+#[tokio::test]
+async fn a_fleet_is_not_probed_for_a_node_before_that_was_ready() {
+    let cluster = Cluster::new().await;
+    let task = task::Task::new(Arc::new(prober(&cluster)));
+    let redfish = json!({"address": "https://${node.name}.bmc.test"});
+    let fleet = json!({
+        "apiVersion": "nodefencing.io/v1alpha1", "kind": "FenceDevice", "metadata": {"name": "bmc"},
+        "spec": {"nodeSelector": {}, "redfish": redfish, "credentialsRef": {"name": "bmc"}},
+    });
+    let fleet: FenceDevice = serde_json::from_value(fleet).expect("a device");
+    let mut node = fixtures::node();
+    assert!(task.wanted(&fleet, &node).fenced, "it was never Ready");
+    node.conditions[0].status = "True".to_owned();
+    assert!(!task.wanted(&fleet, &node).fenced);
 }
