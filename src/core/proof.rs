@@ -374,7 +374,7 @@ fn device_is_off(
             last: device
                 .readings
                 .last()
-                .map_or_else(|| "none".to_owned(), |reading| reading.raw.clone()),
+                .map_or_else(|| "none".to_owned(), Reading::told),
         }),
     }
 }

@@ -122,6 +122,16 @@ impl Reading {
         ours == theirs && self.faults == other.faults && self.off_parts == other.off_parts
     }
 
+    /// What the device said, with the indications that forbid to believe an off.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let raw = &self.raw;
+        match self.faults.join(", ") {
+            faults if faults.is_empty() => raw.clone(),
+            faults => format!("{raw}, but the device reports {faults}"),
+        }
+    }
+
     /// Why a device that says only this proves nothing, with the way out; none: it reads On or Off, or is between the two.
     pub fn unreadable(&self) -> Option<String> {
         if self.state == PowerState::Unknown {

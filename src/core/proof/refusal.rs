@@ -112,7 +112,7 @@ pub enum NotProven {
         needed: usize,
         /// What they must span, in milliseconds.
         window_ms: u128,
-        /// The last reading, word for word.
+        /// The last reading, word for word, and what the device reports beside it.
         last: String,
     },
     /// Each device has read Off long enough, but not at the same time: the machine may have had power all along, from one supply after

@@ -106,7 +106,7 @@ impl Detector {
             Ready::False | Ready::Unknown | Ready::Missing => "reports",
         };
         let message = format!(
-            "Node {} {how} with the boot ID it was fenced with ({}): it never went down, its device lies or is wired to another machine; its quarantine stays: check the volumes' data, correct the FenceDevice, then reboot the node, or remove the taint (kubectl taint node {} {QUARANTINE}-)",
+            "Node {} {how} with the boot ID it was fenced with ({}): it never went down (its device lies or is wired to another machine), or it was suspended; its quarantine stays: check the volumes' data, correct the FenceDevice, then reboot the node, or remove the taint (kubectl taint node {} {QUARANTINE}-)",
             node.name, node.boot_id, node.name
         );
         self.contradicted(node, fence, message).await;
@@ -139,7 +139,7 @@ impl Detector {
             (false, _) => format!("reports with the boot ID that was proven down ({boot})"),
         };
         let message = format!(
-            "Node {name} {what}: its machine never went down, its device lies or is wired to another machine; check the volumes' data, correct the FenceDevice, then reboot the node"
+            "Node {name} {what}: its machine never went down (its device lies or is wired to another machine), or it was suspended; check the volumes' data, correct the FenceDevice, then reboot the node"
         );
         self.contradicted(node, Some(fence), message).await;
         true
