@@ -14,7 +14,8 @@ pub trait Power: Send + Sync + 'static {
     fn system_uuid(&self) -> &str;
     /// Is the machine powered now?
     fn is_on(&self) -> bool;
-    /// Cuts the power, or restores it, at once. Idempotent. Returns when the machine is dark (or has begun to boot).
+    /// Cuts the power, or restores it, at once. Idempotent. Returns when the machine is dark (or has begun to boot). Of a machine that is
+    /// suspended an off changes nothing, as of a VM that was saved, and an on resumes it.
     fn set_power(&self, on: bool);
 }
 
@@ -51,6 +52,9 @@ pub trait Machine: Power {
     fn boot_id(&self) -> String;
     /// Sets the ways in which the node is broken, replacing those before.
     fn ail(&self, ailment: Ailment);
+    /// Takes its power, and keeps its memory: nothing in it runs, nothing of it answers, and all of it goes on in the same boot at the next
+    /// power-on (R8). Idempotent. Returns when nothing runs any more.
+    fn suspend(&self);
     /// Sets what the next power-on looks like. The one after that is an ordinary one again.
     fn next_boot(&self, boot: Boot);
 }

@@ -3,15 +3,20 @@
 //! A BMC of our own only shows that the operator agrees with our reading of the specification. This one is what
 //! OpenStack's Ironic is tested with. Its answers and delays are its own: a reset is answered with 204, and the machine
 //! stays on for up to 11 seconds more. One thing is replaced, its idea of power: see `e2e/sushy/emulator.py`.
+//!
+//! Its libvirt driver, which most people run, has its say about a domain that was saved: see [`Libvirt`].
 
 use std::{
     net::{IpAddr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
+    process::Command,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use anyhow::{Result, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http_body_util::Full;
 use serde_json::json;
@@ -19,7 +24,10 @@ use tempfile::TempDir;
 
 use crate::{
     bmc::{BmcCa, Credentials},
+    debian::{self, Packages},
+    fetch::run,
     https::{Leaf, client},
+    lab::or_skip,
     machine::Power,
     moment::Moment,
     pki::write_private,
@@ -32,6 +40,40 @@ use crate::{
 
 /// How long it may take until the emulator answers. It is up in a second; a laden machine takes longer.
 const START: Duration = Duration::from_secs(60);
+
+/// libvirt with its binding for Python, out of Debian's packages: sushy-tools' libvirt driver on a domain of libvirt's own test driver.
+#[derive(Debug, Clone)]
+pub struct Libvirt(Packages);
+
+impl Libvirt {
+    /// `None`: the test is to end here, and has been counted as skipped.
+    pub async fn to_test(test: &str) -> Result<Option<Self>> {
+        if !debian::available_to_test(test)? {
+            return Ok(None);
+        }
+        let unpack = || Packages::unpack("libvirt", &["python3-libvirt", "libvirt0"]);
+        let this = Self(tokio::task::spawn_blocking(unpack).await??);
+        let python = tokio::task::spawn_blocking(python).await??;
+        // Debian's binding is one for the Python of this Debian.
+        let mut import = Command::new(python);
+        import
+            .envs(this.environment())
+            .args(["-c", "import libvirt"]);
+        let works = run(&mut import).map(drop);
+        let works = works.map_err(|error| format!("{error:#}"));
+        Ok(or_skip(works, "libvirt for Python", test)?.then_some(this))
+    }
+
+    fn environment(&self) -> impl Iterator<Item = (&'static str, String)> + use<> {
+        let modules = self.0.directory().join("usr/lib/python3/dist-packages");
+        let modules = ("PYTHONPATH", modules.display().to_string());
+        self.0.environment().into_iter().chain([modules])
+    }
+}
+
+fn python() -> Result<PathBuf> {
+    pypi::python("sushy", &sources().join("requirements.txt"))
+}
 
 /// A running emulator. It ends when dropped, and with the guard.
 pub struct Sushy {
@@ -48,7 +90,8 @@ pub struct Sushy {
 
 impl Sushy {
     /// Starts the emulator of a machine at this address: on port 443, or on any free one if that is taken or not
-    /// allowed. Installs sushy-tools first, if that has not been done. Its log goes into `logs`.
+    /// allowed. Installs sushy-tools first, if that has not been done. Its log goes into `logs`. With libvirt, the machine is a domain, and is saved
+    /// when it loses its power.
     pub async fn start(
         address: IpAddr,
         power: Arc<dyn Power>,
@@ -56,8 +99,8 @@ impl Sushy {
         ca: &BmcCa,
         guard: &Arc<Guard>,
         logs: &Path,
+        libvirt: Option<&Libvirt>,
     ) -> Result<Self> {
-        let python = || pypi::python("sushy", &sources().join("requirements.txt"));
         let python = tokio::task::spawn_blocking(python).await??;
         let scratch = tempfile::Builder::new()
             .prefix("nodefencing-sushy-")
@@ -80,13 +123,16 @@ impl Sushy {
             "name": power.name(),
             "username": credentials.username,
             "password": credentials.password,
+            "libvirt": libvirt.is_some(),
         });
         let file = scratch.path().join("settings.json");
         write_private(&file, &settings.to_string())?;
         let log = logs.join(format!("sushy-{}.log", power.name()));
         let arguments: [PathBuf; 2] = [sources().join("emulator.py"), file];
-        let process = Spec::new("sushy", python, &log)
-            .args(arguments)
+        let environment = libvirt.into_iter().flat_map(Libvirt::environment);
+        let spec = Spec::new("sushy", python, &log).args(arguments);
+        let process = environment
+            .fold(spec, |spec, (name, value)| spec.env(name, value))
             // Neither byte code beside our sources nor a log that comes late.
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .env("PYTHONUNBUFFERED", "1")
@@ -157,6 +203,20 @@ impl Sushy {
     /// SHA-256 of its certificate (DER), 64 lower-case hex digits.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
+    }
+
+    /// Turns the machine on, as anybody with its credentials may.
+    pub async fn turn_on(&self) -> Result<()> {
+        let Credentials { username, password } = &self.credentials;
+        let account = STANDARD.encode(format!("{username}:{password}"));
+        let action = format!("{}/Actions/ComputerSystem.Reset", self.system_path());
+        let on = http::Request::post(format!("{}{action}", self.url()))
+            .header("Authorization", format!("Basic {account}"))
+            .header("Content-Type", "application/json")
+            .body(Full::<Bytes>::from(json!({"ResetType": "On"}).to_string()))?;
+        let response = client(&self.ca_pem)?.request(on).await?;
+        ensure!(response.status().is_success(), "{}", response.status());
+        Ok(())
     }
 
     /// What it did to the machine: when, and whether on or off.

@@ -16,7 +16,16 @@ import time
 
 import bcrypt
 from sushy_tools.emulator import main
-from sushy_tools.emulator.resources.systems import fakedriver
+from sushy_tools.emulator.resources.systems import fakedriver, libvirtdriver
+
+TEST_DRIVER = "test:///default"
+
+
+def ask_lab(config, line):
+    with socket.socket(socket.AF_UNIX) as lab:
+        lab.connect(config["LAB_SOCKET"])
+        lab.sendall(line.encode() + b"\n")
+        return lab.makefile().readline().strip()
 
 
 class MachineDriver(fakedriver.FakeDriver):
@@ -28,10 +37,7 @@ class MachineDriver(fakedriver.FakeDriver):
         self._lock = threading.RLock()
 
     def _ask_lab(self, line):
-        with socket.socket(socket.AF_UNIX) as lab:
-            lab.connect(self._config["LAB_SOCKET"])
-            lab.sendall(line.encode() + b"\n")
-            return lab.makefile().readline().strip()
+        return ask_lab(self._config, line)
 
     def _get(self, identity):
         with self._lock:
@@ -58,15 +64,60 @@ class MachineDriver(fakedriver.FakeDriver):
             timer.start()
 
 
+class SavedDomainDriver(libvirtdriver.LibvirtDriver):
+    """The package's libvirt driver, on a domain of libvirt's test driver that stands for the machine.
+
+    What the driver does with a domain is its own: how it reads its power, that an off of one that is not active does
+    nothing, and that an on restores what was saved. The hypervisor's part is played here: when the machine has lost its
+    power, its domain has been saved (`virsh managedsave`, or libvirt-guests with ON_SHUTDOWN=suspend).
+    """
+
+    _lock = threading.RLock()
+
+    def _get_domain(self, identity, readonly=False):
+        # A connection for reading may not save a domain, and the package keeps the first one that it got.
+        domain = super()._get_domain(identity)
+        with self._lock:
+            if domain.isActive() and ask_lab(self._config, "read") == "Off":
+                domain.managedSave()
+        return domain
+
+    def set_power_state(self, identity, state):
+        with self._lock:
+            domain = self._get_domain(identity)
+            was_active = domain.isActive()
+            super().set_power_state(identity, state)
+            if domain.isActive() != was_active:
+                ask_lab(self._config, "Off" if was_active else "On")
+
+
+def saved_domain(settings):
+    """A domain that is active. It is there for as long as the returned connection is: the test driver keeps no files."""
+    import libvirt
+
+    connection = libvirt.open(TEST_DRIVER)
+    # The test driver begins with a domain of its own.
+    for domain in connection.listAllDomains():
+        domain.destroy()
+        domain.undefine()
+    connection.defineXML(
+        f"<domain type='test'><name>{settings['name']}</name><uuid>{settings['uuid']}</uuid>"
+        "<memory unit='MiB'>64</memory><os><type arch='x86_64'>hvm</type><boot dev='hd'/></os></domain>"
+    ).create()
+    return connection
+
+
 def run(settings):
     password = bcrypt.hashpw(settings["password"].encode(), bcrypt.gensalt(rounds=5))
     users = pathlib.Path(settings["directory"], "htpasswd")
     users.write_text(f"{settings['username']}:{password.decode()}\n")
     fakedriver.FakeDriver = MachineDriver
+    libvirtdriver.LibvirtDriver = SavedDomainDriver
+    _domain = saved_domain(settings) if settings["libvirt"] else None
     main.app.config.update(
         LAB_SOCKET=settings["socket"],
         SUSHY_EMULATOR_AUTH_FILE=str(users),
-        SUSHY_EMULATOR_FAKE_DRIVER=True,
+        SUSHY_EMULATOR_FAKE_DRIVER=not settings["libvirt"],
         SUSHY_EMULATOR_FAKE_SYSTEMS=[
             # Its power state is not looked at.
             {"uuid": settings["uuid"], "name": settings["name"], "power_state": "On", "nics": []}
@@ -77,7 +128,7 @@ def run(settings):
         SUSHY_EMULATOR_SSL_KEY=settings["key"],
         SUSHY_EMULATOR_STATE_DIR=settings["directory"],
     )
-    sys.argv = ["sushy-emulator", "--fake"]
+    sys.argv = ["sushy-emulator", *(["--libvirt-uri", TEST_DRIVER] if settings["libvirt"] else ["--fake"])]
     return main.main()
 
 

@@ -19,9 +19,9 @@ pub(super) fn all_the_while<'a>(
             continue;
         }
         match happening {
-            Happening::PowerOn { .. } => since = Some(line),
-            Happening::PowerOff { .. } if at >= from => return None,
-            Happening::PowerOff { .. } => since = None,
+            Happening::PowerOn { .. } | Happening::Resumed { .. } => since = Some(line),
+            Happening::PowerOff { .. } | Happening::Suspended { .. } if at >= from => return None,
+            Happening::PowerOff { .. } | Happening::Suspended { .. } => since = None,
             Happening::Attached { .. } | Happening::Detached { .. } => {}
         }
     }

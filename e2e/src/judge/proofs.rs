@@ -327,9 +327,11 @@ impl<'a> Step<'a, '_> {
         let on = journal.find(
             |line| matches!(&line.what.happening, Happening::PowerOn { boot: of, .. } if of == boot),
         );
-        let off = journal.find(
-            |line| matches!(&line.what.happening, Happening::PowerOff { boot: of, .. } if of == boot),
-        );
+        // What is suspended has none either (R8); that it goes on writing later is found by what the volumes say.
+        let off = journal.find(|line| {
+            use Happening::{PowerOff, Suspended};
+            matches!(&line.what.happening, PowerOff { boot: of, .. } | Suspended { boot: of, .. } if of == boot)
+        });
         let Some(on) = on else { return };
         if off.is_none_or(|off| off.what.at.wall > self.write.what.answered) {
             let (number, at) = (on.number, on.what.at.wall);

@@ -11,11 +11,20 @@ use super::{Lab, Rig};
 use crate::ipmi::{IpmiBmc, Settings, Suite};
 use crate::ipmi_peers::{Brand, IpmiPeer};
 use crate::machine::Power;
-use crate::sushy::Sushy;
+use crate::sushy::{Libvirt, Sushy};
 
 impl Lab {
     /// Puts sushy-tools' emulator before the machine of this number, and points its FenceDevice there.
     pub async fn sushy(&self, number: usize) -> Result<Sushy> {
+        self.emulator(number, None).await
+    }
+
+    /// The same with its libvirt driver: the machine is a domain, which its hypervisor saves when it loses its power.
+    pub async fn saved_domain(&self, number: usize, libvirt: &Libvirt) -> Result<Sushy> {
+        self.emulator(number, Some(libvirt)).await
+    }
+
+    async fn emulator(&self, number: usize, libvirt: Option<&Libvirt>) -> Result<Sushy> {
         let rig = self.rig(number);
         let IpAddr::V4(address) = rig.bmc.address().ip() else {
             anyhow::bail!("the lab's BMCs have addresses of 127.0.0.0/8");
@@ -30,6 +39,7 @@ impl Lab {
             &self.ca,
             self.control_plane.guard(),
             self.control_plane.files().directory(),
+            libvirt,
         )
         .await?;
         self.device(rig, redfish(&sushy.url())).await?;

@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::cable::{Cable, Plug};
+use super::processes;
 use crate::process::{Guard, Process, Spec};
 
 /// How long PID 1 may take to bring the network up. It takes 40 ms.
@@ -60,6 +61,23 @@ impl Running {
     /// PID 1, as the host sees it.
     pub(super) fn init(&self) -> Pid {
         self.init
+    }
+
+    /// Stops every process. Returns when none of them runs.
+    pub(super) fn suspend(&self) -> Result<()> {
+        let end = Instant::now() + DARK_LIMIT;
+        while processes::stop(self.init) > 0 {
+            if Instant::now() > end {
+                bail!("the machine still runs after {DARK_LIMIT:?}");
+            }
+            sleep(POLL);
+        }
+        Ok(())
+    }
+
+    /// Lets every process go on.
+    pub(super) fn resume(&self) {
+        processes::go_on(self.init);
     }
 
     /// Cuts the power. Returns when the machine is dark: no process of it exists any more.

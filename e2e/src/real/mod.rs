@@ -16,6 +16,7 @@ mod host;
 mod processes;
 mod room;
 mod status;
+mod suspension;
 mod uplink;
 mod wire;
 
@@ -71,6 +72,8 @@ pub struct RealMachine {
 #[derive(Default)]
 struct State {
     running: Option<Running>,
+    suspended: bool,
+    ailment: Ailment,
     next_boot: Boot,
     boot_id: String,
     boots: u32,
@@ -171,6 +174,10 @@ impl RealMachine {
         let boot_id = format!("{}\n", state.boot_id);
         fs::write(self.directory.join("boot_id"), boot_id)?;
         // What hangs, hangs no more after a reboot. A pulled cable stays pulled.
+        state.ailment = Ailment {
+            partitioned: state.ailment.partitioned,
+            ..Ailment::default()
+        };
         remove(&self.hang_file())?;
         // Here and not at the power cut, because it takes longer than that.
         self.groups.remove()?;
@@ -194,6 +201,7 @@ impl RealMachine {
             return Ok(());
         };
         running.cut()?;
+        state.suspended = false;
         self.warn_if_starved(state.boots);
         let (node, boot) = (self.name.clone(), state.boot_id.clone());
         let journal = self.volumes.journal();
@@ -258,12 +266,15 @@ impl Power for RealMachine {
     }
 
     fn is_on(&self) -> bool {
-        self.lock().running.is_some()
+        let state = self.lock();
+        state.running.is_some() && !state.suspended
     }
 
     fn set_power(&self, on: bool) {
         let mut state = self.lock();
         let result = match (on, state.running.is_some()) {
+            (true, true) if state.suspended => self.resume(&mut state),
+            (false, true) if state.suspended => Ok(()),
             (true, false) => self.power_on(&mut state),
             (false, true) => self.power_off(&mut state),
             _ => Ok(()),
@@ -290,27 +301,16 @@ impl Machine for RealMachine {
     }
 
     fn ail(&self, ailment: Ailment) {
-        let Ailment {
-            partitioned,
-            kubelet_hung,
-            unmount_hung,
-        } = ailment;
-        let state = self.lock();
-        self.cable.pull(partitioned);
-        let Some(running) = &state.running else {
-            return;
-        };
-        let plugged = self.uplink.plug(!partitioned);
-        plugged.unwrap_or_else(|error| panic!("failed to plug {}: {error:#}", self.name));
-        let hang = [Signal::CONT, Signal::STOP][usize::from(kubelet_hung)];
-        processes::signal_kubelet(running.init(), hang);
-        let file = self.hang_file();
-        let done = if unmount_hung {
-            fs::write(&file, "")
-        } else {
-            remove(&file)
-        };
-        done.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let mut state = self.lock();
+        state.ailment = ailment;
+        let done = self.suffer(&state);
+        done.unwrap_or_else(|error| panic!("failed to make {} ail: {error:#}", self.name));
+    }
+
+    fn suspend(&self) {
+        let mut state = self.lock();
+        let done = self.suspend_now(&mut state);
+        done.unwrap_or_else(|error| panic!("failed to suspend {}: {error:#}", self.name));
     }
 
     fn next_boot(&self, boot: Boot) {

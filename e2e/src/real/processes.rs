@@ -33,6 +33,64 @@ pub(super) fn of_machine(init: Pid) -> Vec<Process> {
         .collect()
 }
 
+/// Stops every process of the machine, those of its containers too, which have process namespaces of their own. Says how many of them did not yet stand
+/// still before: a process that was just being forked is among the next ones.
+pub(super) fn stop(init: Pid) -> usize {
+    let moving = below(init).into_iter().filter(|pid| moves(*pid));
+    moving
+        .filter(|pid| kill_process(*pid, Signal::STOP).is_ok())
+        .count()
+}
+
+/// Lets them all go on.
+pub(super) fn go_on(init: Pid) {
+    for pid in below(init) {
+        // It may have been killed since.
+        let _ = kill_process(pid, Signal::CONT);
+    }
+}
+
+/// PID 1 of a machine and all that descend from it. Whoever loses its parent in there is adopted in there.
+fn below(init: Pid) -> Vec<Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten();
+    let pids =
+        entries.filter_map(|entry| Pid::from_raw(entry.ok()?.file_name().to_str()?.parse().ok()?));
+    let children: Vec<_> = pids
+        .filter_map(|pid| {
+            let stat = fs::read_to_string(file(pid, "stat")).ok()?;
+            let parent = status_fields(&stat)?.nth(1)?.parse().ok()?;
+            Some((Pid::from_raw(parent)?, pid))
+        })
+        .collect();
+    let mut found = vec![init];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        let of_it = children.iter().filter(|(of, _)| *of == parent);
+        found.extend(of_it.map(|(_, pid)| *pid));
+        next += 1;
+    }
+    found
+}
+
+/// Does any thread of the process still run, or wait for something other than to be continued?
+fn moves(pid: Pid) -> bool {
+    let threads = fs::read_dir(file(pid, "task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    threads
+        .filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok())
+        .any(|stat| {
+            let state = status_fields(&stat).and_then(|mut fields| fields.next());
+            state.is_some_and(|state| !["T", "t", "Z", "X"].contains(&state))
+        })
+}
+
+/// The fields of a `stat` from the state on: a name before them may hold anything.
+fn status_fields(stat: &str) -> Option<impl Iterator<Item = &str>> {
+    Some(stat.rsplit_once(") ")?.1.split(' '))
+}
+
 /// Sends a signal to those processes of the machine that are its kubelet; says whether there was one.
 pub(super) fn signal_kubelet(init: Pid, signal: Signal) -> bool {
     let is_kubelet = |process: &Process| {
@@ -81,7 +139,7 @@ fn memory_kib(pid: Pid) -> Option<u64> {
 /// The fields `utime` and `stime`, in ticks of 1/100 s as on every Linux there is.
 fn cpu_seconds(pid: Pid) -> Option<f64> {
     let text = fs::read_to_string(file(pid, "stat")).ok()?;
-    let mut fields = text.rsplit_once(") ")?.1.split(' ').skip(11);
+    let mut fields = status_fields(&text)?.skip(11);
     let mut next = || fields.next()?.parse::<f64>().ok();
     Some((next()? + next()?) / 100.0)
 }

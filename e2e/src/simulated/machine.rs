@@ -27,8 +27,12 @@ pub(super) struct SimulatedMachine {
 struct State {
     boot_id: String,
     next_boot: Boot,
+    /// What is wrong with the node, whether or not it can show now.
+    ailment: Ailment,
     /// The task of the current boot; `None` while the machine is off.
     running: Option<AbortHandle>,
+    /// That boot is suspended.
+    suspended: bool,
 }
 
 impl SimulatedMachine {
@@ -42,7 +46,9 @@ impl SimulatedMachine {
         let state = State {
             boot_id: new_boot_id(),
             next_boot: Boot::default(),
+            ailment: Ailment::default(),
             running: None,
+            suspended: false,
         };
         Self {
             spec: Arc::new(spec),
@@ -58,12 +64,11 @@ impl SimulatedMachine {
     fn power_on(&self, state: &mut State) {
         state.boot_id = new_boot_id();
         // A reboot cures what was wrong with the kubelet and the mounts, but not the network.
-        self.ailment.send_modify(|ailment| {
-            *ailment = Ailment {
-                partitioned: ailment.partitioned,
-                ..Ailment::default()
-            };
-        });
+        state.ailment = Ailment {
+            partitioned: state.ailment.partitioned,
+            ..Ailment::default()
+        };
+        self.suffer(state);
         let (node, boot) = (self.spec.name.clone(), state.boot_id.clone());
         self.volumes.writers().begin_boot(&boot);
         self.volumes
@@ -79,6 +84,35 @@ impl SimulatedMachine {
             self.ailment.subscribe(),
         );
         state.running = Some(self.runtime.spawn(kubelet.run()).abort_handle());
+    }
+
+    /// Cuts the power, also of a machine that is suspended.
+    pub(super) fn cut(&self) {
+        let mut state = self.state();
+        state.suspended = false;
+        if let Some(running) = state.running.take() {
+            self.power_off(&state, &running);
+        }
+    }
+
+    fn resume(&self, state: &mut State) {
+        state.suspended = false;
+        let (node, boot) = (self.spec.name.clone(), state.boot_id.clone());
+        let at = Moment::now();
+        self.volumes.writers().resume_boot(&boot);
+        let journal = self.volumes.journal();
+        journal.record(at, Happening::Resumed { node, boot });
+        self.suffer(state);
+    }
+
+    /// Tells the kubelet what is wrong with it. While the machine is suspended it does nothing, and what it had asked for does not reach it.
+    fn suffer(&self, state: &State) {
+        let ailment = &state.ailment;
+        self.ailment.send_replace(Ailment {
+            kubelet_hung: ailment.kubelet_hung || state.suspended,
+            partitioned: ailment.partitioned || state.suspended,
+            unmount_hung: ailment.unmount_hung,
+        });
     }
 
     fn power_off(&self, state: &State, running: &AbortHandle) {
@@ -109,11 +143,18 @@ impl Power for SimulatedMachine {
     }
 
     fn is_on(&self) -> bool {
-        self.state().running.is_some()
+        let state = self.state();
+        state.running.is_some() && !state.suspended
     }
 
     fn set_power(&self, on: bool) {
         let mut state = self.state();
+        if state.suspended {
+            if on {
+                self.resume(&mut state);
+            }
+            return;
+        }
         match state.running.take() {
             None if on => self.power_on(&mut state),
             Some(running) if !on => self.power_off(&state, &running),
@@ -132,7 +173,22 @@ impl Machine for SimulatedMachine {
     }
 
     fn ail(&self, ailment: Ailment) {
-        self.ailment.send_replace(ailment);
+        let mut state = self.state();
+        state.ailment = ailment;
+        self.suffer(&state);
+    }
+
+    fn suspend(&self) {
+        let mut state = self.state();
+        if state.running.is_none() || state.suspended {
+            return;
+        }
+        state.suspended = true;
+        self.suffer(&state);
+        let (node, boot) = (self.spec.name.clone(), state.boot_id.clone());
+        self.volumes.writers().suspend_boot(&boot);
+        let journal = self.volumes.journal();
+        journal.record(Moment::now(), Happening::Suspended { node, boot });
     }
 
     fn next_boot(&self, boot: Boot) {

@@ -45,6 +45,20 @@ pub enum Happening {
         /// The boot ID of the boot that ended.
         boot: String,
     },
+    /// The machine lost power, and keeps its memory (R8).
+    Suspended {
+        /// The Node's name.
+        node: String,
+        /// The boot ID of the boot that does not end.
+        boot: String,
+    },
+    /// The machine got power again and goes on in its boot.
+    Resumed {
+        /// The Node's name.
+        node: String,
+        /// The boot ID of the boot that goes on.
+        boot: String,
+    },
 }
 
 impl Happening {
@@ -52,7 +66,10 @@ impl Happening {
     pub fn node(&self) -> &str {
         match self {
             Self::Attached { node, .. } | Self::Detached { node, .. } => node,
-            Self::PowerOn { node, .. } | Self::PowerOff { node, .. } => node,
+            Self::PowerOn { node, .. }
+            | Self::PowerOff { node, .. }
+            | Self::Suspended { node, .. }
+            | Self::Resumed { node, .. } => node,
         }
     }
 
@@ -60,7 +77,10 @@ impl Happening {
     pub fn volume(&self) -> Option<&str> {
         match self {
             Self::Attached { volume, .. } | Self::Detached { volume, .. } => Some(volume),
-            Self::PowerOn { .. } | Self::PowerOff { .. } => None,
+            Self::PowerOn { .. }
+            | Self::PowerOff { .. }
+            | Self::Suspended { .. }
+            | Self::Resumed { .. } => None,
         }
     }
 }

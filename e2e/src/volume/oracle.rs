@@ -244,6 +244,8 @@ fn describe(happening: &Happening) -> String {
         Happening::Detached { .. } => "volume detached".to_owned(),
         Happening::PowerOn { boot, .. } => format!("power on, boot {}", short(boot)),
         Happening::PowerOff { .. } => "power cut".to_owned(),
+        Happening::Suspended { .. } => "suspended".to_owned(),
+        Happening::Resumed { boot, .. } => format!("resumed, boot {}", short(boot)),
     }
 }
 

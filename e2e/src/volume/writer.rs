@@ -28,6 +28,8 @@ pub(crate) struct Writers {
 struct State {
     /// Boot IDs of the machines that have power. A container of any other boot cannot start.
     boots: HashSet<String>,
+    /// Those of them that are suspended: their containers are there and write nothing.
+    suspended: HashSet<String>,
     containers: HashMap<u64, Writing>,
     next_id: u64,
 }
@@ -77,9 +79,20 @@ impl Writers {
     pub(crate) fn end_boot(&self, boot: &str) {
         let mut state = self.state();
         state.boots.remove(boot);
+        state.suspended.remove(boot);
         state
             .containers
             .retain(|_, container| container.next.boot != boot);
+    }
+
+    /// The machine is suspended. Returns once no container of `boot` writes any more; they go on at [`Writers::resume_boot`].
+    pub(crate) fn suspend_boot(&self, boot: &str) {
+        self.state().suspended.insert(boot.to_owned());
+    }
+
+    /// The machine goes on, and so do its containers.
+    pub(crate) fn resume_boot(&self, boot: &str) {
+        self.state().suspended.remove(boot);
     }
 
     /// Starts a container that writes to `files` (its mounts) until the handle is dropped or its boot ends. `None` if
@@ -104,7 +117,9 @@ impl Writers {
             },
             files,
         };
-        writing.append();
+        if !state.suspended.contains(&writing.next.boot) {
+            writing.append();
+        }
         state.next_id += 1;
         let id = state.next_id;
         state.containers.insert(id, writing);
@@ -116,6 +131,20 @@ impl Writers {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn append(&mut self) {
+        let Self {
+            suspended,
+            containers,
+            ..
+        } = self;
+        let awake = containers.values_mut();
+        awake
+            .filter(|container| !suspended.contains(&container.next.boot))
+            .for_each(Writing::append);
     }
 }
 
@@ -144,11 +173,7 @@ impl Writing {
 fn tick(writers: &Weak<Writers>) {
     let mut next = Instant::now();
     while let Some(writers) = writers.upgrade() {
-        writers
-            .state()
-            .containers
-            .values_mut()
-            .for_each(Writing::append);
+        writers.state().append();
         drop(writers);
         next = (next + PERIOD).max(Instant::now());
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
@@ -188,6 +213,39 @@ mod tests {
         assert!(
             writers.start(identity(), Vec::new()).is_none(),
             "a dark machine starts nothing"
+        );
+    }
+
+    #[test]
+    fn a_suspended_container_writes_nothing_and_goes_on_where_it_was() {
+        let writers = Writers::spawn().expect("a thread");
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let lines = || {
+            let text = std::fs::read_to_string(file.path()).expect("readable");
+            let lines = text.lines().map(|line| line.parse::<Write>());
+            lines.collect::<Result<Vec<_>>>().expect("whole lines")
+        };
+        writers.begin_boot("b");
+        let _container = writers
+            .start(identity(), vec![file.reopen().expect("a file")])
+            .expect("the machine has power");
+        writers.suspend_boot("b");
+        let before = lines().len();
+        std::thread::sleep(PERIOD * 5);
+        assert_eq!(lines().len(), before);
+        writers.resume_boot("b");
+        let end = Instant::now() + Duration::from_secs(60);
+        while lines().len() < before + 2 && Instant::now() < end {
+            std::thread::sleep(PERIOD);
+        }
+        let numbers: Vec<_> = lines().iter().map(|line| line.sequence).collect();
+        assert!(numbers.len() >= before + 2, "{numbers:?}");
+        assert!(
+            numbers
+                .iter()
+                .zip(0..)
+                .all(|(number, place)| *number == place),
+            "{numbers:?}"
         );
     }
 

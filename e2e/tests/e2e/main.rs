@@ -72,6 +72,7 @@ mod secrecy;
 mod simulated;
 mod stolen_token;
 mod story;
+mod suspended;
 mod tolerations;
 mod turned_on;
 mod verdict;

@@ -42,6 +42,41 @@ impl Outage {
         ensure!(has_taint(&lab.node(node).await?, QUARANTINE));
         Ok(())
     }
+
+    /// From when the node is Ready in the boot that was proven down and released, until its machine has booted.
+    pub async fn calls_people_until_it_boots(&self) -> Result<()> {
+        let Self { lab, node, .. } = self;
+        wait_node_ready(lab.control_plane.admin(), node, "True", LIMIT).await?;
+        self.calls_people().await?;
+        let told = lab.wait_told_of(node, "FenceContradiction").await?;
+        ensure!(told.contains("it never went down"), "{told}");
+        let (_, metrics) = self.operator.get("/metrics").await?;
+        ensure!(metrics.contains(COUNTED), "no {COUNTED} in\n{metrics}");
+
+        // Another process knows it again, and counts it no second time.
+        self.operator.stop(LIMIT).await?;
+        self.operator.start_again().await?;
+        self.calls_people().await?;
+        let (_, metrics) = self.operator.get("/metrics").await?;
+        ensure!(!metrics.contains(COUNTED), "counted again:\n{metrics}");
+
+        self.rig()?.bmc.heal()?;
+        self.power(false)?;
+        self.restore().await?;
+        self.wait_no_taint(QUARANTINE).await?;
+        let series = self.stranded();
+        eventually("its gauge is gone", LIMIT, async || {
+            let (_, metrics) = self.operator.get("/metrics").await?;
+            ensure!(!metrics.contains(&series), "{series}");
+            Ok(())
+        })
+        .await?;
+        let (_, said, _) = typed(lab, "status").await?;
+        ensure!(!said.contains("ACTION REQUIRED"), "{said}");
+        let ended = lab.fence_of(node).await?.context("its record")?;
+        ensure!(condition(&ended, "Succeeded").is_some_and(|it| it["reason"] == "Recovered"));
+        self.operator.check()
+    }
 }
 
 /// The device has read On of the machine for as long as it was well, and reads Off from the partition on.
@@ -70,34 +105,5 @@ async fn a_lie_that_outlives_the_release_calls_people_until_the_machine_has_boot
     .await?;
 
     rig.machine.ail(Ailment::default());
-    wait_node_ready(lab.control_plane.admin(), node, "True", LIMIT).await?;
-    outage.calls_people().await?;
-    let told = lab.wait_told_of(node, "FenceContradiction").await?;
-    ensure!(told.contains("it never went down"), "{told}");
-    let (_, metrics) = outage.operator.get("/metrics").await?;
-    ensure!(metrics.contains(COUNTED), "no {COUNTED} in\n{metrics}");
-
-    // Another process knows it again, and counts it no second time.
-    outage.operator.stop(LIMIT).await?;
-    outage.operator.start_again().await?;
-    outage.calls_people().await?;
-    let (_, metrics) = outage.operator.get("/metrics").await?;
-    ensure!(!metrics.contains(COUNTED), "counted again:\n{metrics}");
-
-    rig.bmc.heal()?;
-    outage.power(false)?;
-    outage.restore().await?;
-    outage.wait_no_taint(QUARANTINE).await?;
-    let series = outage.stranded();
-    eventually("its gauge is gone", LIMIT, async || {
-        let (_, metrics) = outage.operator.get("/metrics").await?;
-        ensure!(!metrics.contains(&series), "{series}");
-        Ok(())
-    })
-    .await?;
-    let (_, said, _) = typed(lab, "status").await?;
-    ensure!(!said.contains("ACTION REQUIRED"), "{said}");
-    let ended = lab.fence_of(node).await?.context("its record")?;
-    ensure!(condition(&ended, "Succeeded").is_some_and(|it| it["reason"] == "Recovered"));
-    outage.operator.check()
+    outage.calls_people_until_it_boots().await
 }

@@ -124,8 +124,8 @@ impl Scene {
             match what {
                 Happening::Attached { .. } => attached += 1,
                 Happening::Detached { .. } => attached -= 1,
-                Happening::PowerOn { .. } => is_on = true,
-                Happening::PowerOff { .. } => is_on = false,
+                Happening::PowerOn { .. } | Happening::Resumed { .. } => is_on = true,
+                Happening::PowerOff { .. } | Happening::Suspended { .. } => is_on = false,
             }
         }
         ensure!(

@@ -17,7 +17,7 @@ use crate::outage::{Outage, let_go, name};
 const POWER_UP: u8 = 1;
 
 /// Turned on so long after the release.
-fn after(seconds: u32) -> Value {
+pub fn after(seconds: u32) -> Value {
     json!({"powerOn": {"policy": "AfterRecovery", "delaySeconds": seconds, "timeoutSeconds": 300}})
 }
 
@@ -65,7 +65,7 @@ async fn comes_back(outage: &Outage, boot: &str) -> Result<DynamicObject> {
 }
 
 /// The reset types that a BMC has received.
-fn resets(bmc: &Bmc) -> Vec<String> {
+pub fn resets(bmc: &Bmc) -> Vec<String> {
     let commands = bmc.power_commands().into_iter();
     commands.map(|command| command.reset_type).collect()
 }

@@ -4,7 +4,7 @@ use super::{ENDLESS, PLAN, confirmed, machine, power_off, settings};
 use e2e::bmc::{BmcCa, Credentials, Plug};
 use e2e::machine::Power;
 use e2e::process::Guard;
-use e2e::sushy::Sushy;
+use e2e::sushy::{Libvirt, Sushy};
 use node_fencing_operator::core::reading::PowerState;
 use node_fencing_operator::fence::confirm::{ConfirmPlan, Ended};
 use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
@@ -21,15 +21,16 @@ struct Rack {
 }
 
 impl Rack {
-    async fn at(address: [u8; 4]) -> Self {
+    async fn at(address: [u8; 4], libvirt: Option<&Libvirt>) -> Self {
         let (address, machine): (IpAddr, _) = (address.into(), machine());
         let ca = BmcCa::new("BMCs of OpenStack").unwrap();
         let (guard, logs) = (Guard::start().unwrap(), tempfile::tempdir().unwrap());
         let power = machine.clone();
         let credentials = Credentials::default();
-        let sushy = Sushy::start(address, power, credentials, &ca, &guard, logs.path()).await;
+        let logs_of = logs.path();
+        let sushy = Sushy::start(address, power, credentials, &ca, &guard, logs_of, libvirt);
         Self {
-            sushy: sushy.unwrap(),
+            sushy: sushy.await.unwrap(),
             machine,
             _guard: guard,
             _logs: logs,
@@ -63,7 +64,7 @@ impl Rack {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sushy_tools_is_refused_where_it_redirects_and_understood_where_it_refuses() {
-    let rack = Rack::at([127, 86, 1, 1]).await;
+    let rack = Rack::at([127, 86, 1, 1], None).await;
     let (own, password) = (
         rack.sushy.system_path(),
         &rack.sushy.credentials().password.clone(),
@@ -92,7 +93,7 @@ async fn sushy_tools_is_refused_where_it_redirects_and_understood_where_it_refus
 /// 204, and the machine runs for 1 to 11 seconds more.
 #[tokio::test(flavor = "multi_thread")]
 async fn sushy_tools_off_is_accepted_at_once_and_confirmed_when_it_lands() {
-    let rack = Rack::at([127, 86, 1, 2]).await;
+    let rack = Rack::at([127, 86, 1, 2], None).await;
     let password = rack.sushy.credentials().password.clone();
     let driver = rack.driver(&rack.sushy.system_path(), &password);
     assert_eq!(power_off(&driver).await, Ok(OffOutcome::Accepted));
@@ -112,4 +113,35 @@ async fn sushy_tools_off_is_accepted_at_once_and_confirmed_when_it_lands() {
     assert_eq!(reading.state, PowerState::On, "a hand at the machine");
     let switched = rack.sushy.switched().into_iter().map(|(_, on)| on);
     assert_eq!(switched.collect::<Vec<_>>(), [false]);
+}
+
+/// R8: over libvirt, a domain that its hypervisor has saved reads Off, takes an off that does nothing, and is restored by an on. So that an off was
+/// accepted does not say that it turned anything off.
+#[tokio::test(flavor = "multi_thread")]
+async fn sushy_tools_takes_an_off_of_a_saved_domain_and_restores_it_at_an_on() {
+    let test = "sushy_tools_takes_an_off_of_a_saved_domain_and_restores_it_at_an_on";
+    let Some(libvirt) = Libvirt::to_test(test).await.unwrap() else {
+        return;
+    };
+    let rack = Rack::at([127, 86, 1, 3], Some(&libvirt)).await;
+    let password = rack.sushy.credentials().password.clone();
+    let driver = rack.driver(&rack.sushy.system_path(), &password);
+    let read = async || driver.open().observe().await.unwrap();
+    assert_eq!(read().await.state, PowerState::On);
+    rack.machine.set_power(false);
+    let saved = read().await;
+    assert!(
+        saved.is_off(),
+        "it does not say that it is saved: {saved:?}"
+    );
+    assert_eq!(power_off(&driver).await, Ok(OffOutcome::Accepted));
+    assert!(rack.sushy.switched().is_empty(), "it has not turned it off");
+    rack.sushy.turn_on().await.unwrap();
+    assert!(rack.machine.is_on());
+    assert_eq!(read().await.state, PowerState::On);
+    // What runs is turned off by the same command.
+    assert_eq!(power_off(&driver).await, Ok(OffOutcome::Accepted));
+    let switched = rack.sushy.switched().into_iter().map(|(_, on)| on);
+    assert_eq!(switched.collect::<Vec<_>>(), [true, false]);
+    assert!(!rack.machine.is_on());
 }
