@@ -94,12 +94,14 @@ mod tests {
         let second = Port::reserve().expect("another port");
         assert_ne!(first.number(), second.number());
 
+        // Listened on before it is given back: the test beside this one reserves ports, too.
         let number = first.number();
-        drop(first);
         let _listener = TcpListener::bind((Ipv4Addr::LOCALHOST, number)).expect("it was free");
+        drop(first);
         let third = Port::reserve().expect("a third port");
         assert_ne!(third.number(), number);
     }
+
     /// Tests start programs all the time, each of which holds for a moment whatever is open.
     #[test]
     fn a_reserved_port_can_be_listened_on_while_programs_are_started() {
