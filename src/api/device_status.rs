@@ -60,7 +60,7 @@ pub struct FenceDeviceStatus {
     pub last_success_time: Option<Timestamp>,
 
     /// When a probe last read `Off`; only for a device of one node. Absent: never since its settings were changed, so that it is not known
-    /// whether the device answers while its machine is off: one that shares the host's network port may not. It does not make an Off count: see `positiveControl`.
+    /// whether the device answers while its machine is off: one that shares the host's network port may not. It does not make an Off count: see `positiveControls`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub last_off_time: Option<Timestamp>,
@@ -88,7 +88,7 @@ pub struct FenceDeviceStatus {
     /// `On` there can prove by `Off` that the machine is off.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["nodeName"]))]
-    pub positive_control: Vec<PositiveControl>,
+    pub positive_controls: Vec<PositiveControl>,
 
     /// The device's nodes in numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -188,7 +188,7 @@ pub struct PositiveControl {
     pub power_state: PowerState,
     /// When that was read first.
     #[schemars(schema_with = "crd::time")]
-    pub time: Timestamp,
+    pub since_time: Timestamp,
 }
 
 fn on_or_off(_: &mut SchemaGenerator) -> Schema {

@@ -135,7 +135,7 @@ pub(super) mod tests {
 
     /// What a device has read of it in its boot.
     pub fn row(node: &NodeView, reads: &str) -> Value {
-        json!({"nodeName": node.name, "nodeUID": node.uid, "bootID": node.boot_id, "powerState": reads, "time": "2026-11-26T06:00:00Z"})
+        json!({"nodeName": node.name, "nodeUID": node.uid, "bootID": node.boot_id, "powerState": reads, "sinceTime": "2026-11-26T06:00:00Z"})
     }
 
     /// A device with these rows.
@@ -143,7 +143,7 @@ pub(super) mod tests {
         let device = json!({
             "apiVersion": "nodefencing.io/v1alpha1", "kind": "FenceDevice",
             "metadata": {"name": name, "generation": 1}, "spec": spec,
-            "status": {"observedGeneration": 1, "positiveControl": rows},
+            "status": {"observedGeneration": 1, "positiveControls": rows},
         });
         serde_json::from_value(device).expect("a device")
     }

@@ -56,7 +56,7 @@ pub fn kept<'a>(device: &'a FenceDevice, node: &NodeView) -> Option<&'a Positive
 }
 
 fn row<'a>(device: &'a FenceDevice, node: &NodeView) -> Option<&'a PositiveControl> {
-    let mut rows = device.status.as_ref()?.positive_control.iter();
+    let mut rows = device.status.as_ref()?.positive_controls.iter();
     rows.find(|row| row.node_name == node.name && row.node_uid == node.uid)
 }
 

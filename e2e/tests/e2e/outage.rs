@@ -132,7 +132,7 @@ impl Outage {
         let device = format!("{}-bmc", self.node);
         eventually("the device has read On in this boot", LIMIT, async || {
             let device = self.lab.api("FenceDevice").get(&device).await?;
-            let rows = &device.data["status"]["positiveControl"];
+            let rows = &device.data["status"]["positiveControls"];
             ensure!(
                 rows[0]["bootID"] == json!(boot) && rows[0]["powerState"] == "On",
                 "{rows}, and the node is in boot {boot:?}"

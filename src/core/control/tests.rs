@@ -21,7 +21,7 @@ fn row(power_state: PowerState) -> PositiveControl {
         node_uid: node.uid,
         boot_id: node.boot_id,
         power_state,
-        time: Timestamp::UNIX_EPOCH,
+        since_time: Timestamp::UNIX_EPOCH,
     }
 }
 
@@ -32,7 +32,7 @@ fn device(row: PositiveControl) -> FenceDevice {
     device.metadata.generation = Some(2);
     let status = device.status.get_or_insert_default();
     status.observed_generation = Some(2);
-    status.positive_control = vec![row];
+    status.positive_controls = vec![row];
     device
 }
 
@@ -52,7 +52,7 @@ fn only_an_on_of_this_node_in_this_boot_and_by_these_settings_counts() {
     };
     fn kept(device: &mut FenceDevice) -> &mut PositiveControl {
         let status = device.status.as_mut().expect("a status");
-        &mut status.positive_control[0]
+        &mut status.positive_controls[0]
     }
     assert_eq!(of(|_| {}), Control::Shown);
     assert_eq!(
@@ -162,7 +162,7 @@ fn the_password_of_a_fleet_is_used_for_no_node_before_it_was_ready() {
     };
     // By other settings, and in another boot: it was Ready then.
     assert!(with(
-        &|status| status.positive_control = vec![row(PowerState::Off)]
+        &|status| status.positive_controls = vec![row(PowerState::Off)]
     ));
     assert!(with(&|status| {
         status.systems = vec![PinnedSystem {
@@ -175,7 +175,7 @@ fn the_password_of_a_fleet_is_used_for_no_node_before_it_was_ready() {
     let mut another = row(PowerState::On);
     another.node_uid = "uid-2".to_owned();
     assert!(!with(
-        &|status| status.positive_control = vec![another.clone()]
+        &|status| status.positive_controls = vec![another.clone()]
     ));
     // A human has written down which node it is, or there is no password.
     assert!(may_log_in(&device(row(PowerState::On)), None));

@@ -59,13 +59,13 @@ mod tests {
     fn what_reads_off_of_a_running_machine_proves_nothing_before_its_status_says_so() {
         let row = |power_state| {
             json!({
-                "nodeName": "worker-1", "nodeUID": "uid-1", "bootID": "boot-1", "powerState": power_state, "time": "1970-01-01T00:00:00Z",
+                "nodeName": "worker-1", "nodeUID": "uid-1", "bootID": "boot-1", "powerState": power_state, "sinceTime": "1970-01-01T00:00:00Z",
             })
         };
         let device = json!({
             "apiVersion": "nodefencing.io/v1alpha1", "kind": "FenceDevice", "metadata": {"name": "bmc", "uid": "uid-bmc", "generation": 2},
             "spec": {"nodeName": "worker-1", "redfish": {"address": "https://10.0.0.1"}},
-            "status": {"observedGeneration": 2, "positiveControl": [row("On")]},
+            "status": {"observedGeneration": 2, "positiveControls": [row("On")]},
         });
         let device: FenceDevice = serde_json::from_value(device).expect("a device");
         let learned = |power_state| serde_json::from_value(row(power_state)).expect("a row");

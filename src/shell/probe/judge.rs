@@ -175,7 +175,7 @@ fn learned(
         node_uid: node.uid.clone(),
         boot_id: node.boot_id.clone(),
         power_state,
-        time: known.filter(is_same).map_or(finding.at, |it| it.time),
+        since_time: known.filter(is_same).map_or(finding.at, |it| it.since_time),
     })
 }
 

@@ -272,7 +272,7 @@ impl Known {
         let is_current =
             |it: &&FenceDeviceStatus| it.observed_generation == device.metadata.generation;
         let status = device.status.as_ref().filter(is_current);
-        let mut rows = status.into_iter().flat_map(|it| &it.positive_control);
+        let mut rows = status.into_iter().flat_map(|it| &it.positive_controls);
         let control = rows.find(|row| row.node_name == node).cloned();
         let status = device
             .status

@@ -64,9 +64,9 @@ pub fn render(
     status.systems = pins(old.systems, &judged, &lives);
     let is_current = old.observed_generation == device.metadata.generation;
     // Other settings may lead to another device.
-    let kept = old.positive_control.into_iter().filter(|_| is_current);
+    let kept = old.positive_controls.into_iter().filter(|_| is_current);
     let kept = kept.filter(|row| lives(&row.node_name, &row.node_uid));
-    status.positive_control = controls(kept, &judged);
+    status.positive_controls = controls(kept, &judged);
     judged
         .iter_mut()
         .for_each(|(_, judgement)| refuse_unkept(judgement, &status));
@@ -145,7 +145,7 @@ fn controls(
 fn refuse_unkept(judgement: &mut Judgement, status: &FenceDeviceStatus) {
     let pin = judgement.pin.take_if(|it| !status.systems.contains(it));
     let control = judgement.control.as_ref();
-    let control = control.filter(|it| !status.positive_control.contains(it));
+    let control = control.filter(|it| !status.positive_controls.contains(it));
     let node = pin.as_ref().map(|it| &it.node_name);
     let Some(node) = node.or(control.map(|it| &it.node_name)) else {
         return;

@@ -41,7 +41,7 @@ fn device(node: &str, ready: &str) -> FenceDevice {
                 "type": "Ready", "status": ready, "reason": "Unreachable", "message": "no route",
                 "lastTransitionTime": "2027-01-02T17:00:00Z",
             }],
-            "positiveControl": [control::tests::row(&self::node(node), "On")],
+            "positiveControls": [control::tests::row(&self::node(node), "On")],
         },
     });
     serde_json::from_value(device).expect("a device")

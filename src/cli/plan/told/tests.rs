@@ -50,7 +50,7 @@ fn facts(policy: Value, pods: Vec<Pod>) -> Facts {
         "kind": "FenceDevice",
         "metadata": {"name": "w1-bmc", "generation": 1},
         "spec": {"nodeName": "w1", "ipmi": {"address": "bmc"}},
-        "status": {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "True", "reason": "Probed", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}], "positiveControl": [row(&node("w1"), "On")]},
+        "status": {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "True", "reason": "Probed", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}], "positiveControls": [row(&node("w1"), "On")]},
     });
     let nodes: Vec<NodeView> = ["w1", "w2", "w3"].map(node).into();
     let machine = |view: &NodeView| Machine {

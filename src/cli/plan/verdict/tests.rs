@@ -50,7 +50,7 @@ fn device(node: &str, status: &str, extra: Value) -> FenceDevice {
         "status": {
             "observedGeneration": 1,
             "conditions": [condition],
-            "positiveControl": [control::tests::row(&self::node(node), "On")],
+            "positiveControls": [control::tests::row(&self::node(node), "On")],
         },
     });
     json_patch::merge(&mut whole, &extra);
@@ -384,8 +384,8 @@ fn a_node_that_is_deleted_lets_no_pod_come_back() {
 
 #[test]
 fn a_device_tells_whether_its_off_counts_for_the_node() {
-    let row = |reads: &str| json!({"status": {"positiveControl": [control::tests::row(&node("w1"), reads)]}});
-    let none = json!({"status": {"positiveControl": null}});
+    let row = |reads: &str| json!({"status": {"positiveControls": [control::tests::row(&node("w1"), reads)]}});
+    let none = json!({"status": {"positiveControls": null}});
     for (extra, reason, words) in [
         (row("On"), "Shown", "has never read Off"),
         (row("Off"), "OffWhileRunning", "reads Off while the"),

@@ -79,8 +79,8 @@ async fn a_fleets_password_is_used_for_no_node_that_was_never_ready() {
         "{words}"
     );
     assert_eq!((requests, lookups), (Vec::new(), 0));
-    let row = json!({"nodeName": NAME, "nodeUID": "uid-1", "bootID": "boot-0", "powerState": "On", "time": "2026-11-28T09:00:00Z"});
-    let answered = json!({"observedGeneration": 1, "positiveControl": [row]});
+    let row = json!({"nodeName": NAME, "nodeUID": "uid-1", "bootID": "boot-0", "powerState": "On", "sinceTime": "2026-11-28T09:00:00Z"});
+    let answered = json!({"observedGeneration": 1, "positiveControls": [row]});
     for (ready, status) in [("True", nothing), ("Unknown", answered)] {
         let (said, requests, lookups) = look(ready, &status).await;
         assert_eq!(said, Ok(()), "{ready}");

@@ -211,7 +211,11 @@ async fn what_other_settings_have_found_is_not_written_as_of_these() {
         let devices = Arc::clone(&writer.prober.devices);
         devices.survey(&[&device], &[fixtures::node()]);
         let status = writer.render(&device, &schedule(false));
-        assert_eq!(!status.positive_control.is_empty(), is_taught, "{status:?}");
+        assert_eq!(
+            !status.positive_controls.is_empty(),
+            is_taught,
+            "{status:?}"
+        );
     }
 }
 

@@ -27,7 +27,7 @@ fn course(
         finding.control = control;
         control = judge(device, &finding, None).control;
         let status = after(device, &finding);
-        let row = status.positive_control.first().cloned();
+        let row = status.positive_controls.first().cloned();
         seen.push((row, shown(&status, READY)));
         device.status = Some(status);
     }
@@ -117,19 +117,19 @@ fn what_was_read_by_other_settings_or_of_another_node_is_forgotten() {
     course(&mut device, &[finding("True", PowerState::On, false)]);
     device.metadata.generation = Some(2);
     let silent = found(node("w1", OURS, "True"), Err(silence()));
-    assert!(after(&device, &silent).positive_control.is_empty());
+    assert!(after(&device, &silent).positive_controls.is_empty());
     let mut device = of_w1();
     course(&mut device, &[finding("True", PowerState::On, false)]);
-    assert_eq!(after(&device, &silent).positive_control.len(), 1);
+    assert_eq!(after(&device, &silent).positive_controls.len(), 1);
     let status = render(&device, &[], |_, _| false, wall(100));
-    assert!(status.positive_control.is_empty());
+    assert!(status.positive_controls.is_empty());
 }
 
 #[test]
 fn another_machine_teaches_nothing() {
     let theirs = "99999999-2222-4333-8444-555555555555";
     let other = found(node("w1", OURS, "True"), answer(theirs));
-    assert!(after(&of_w1(), &other).positive_control.is_empty());
+    assert!(after(&of_w1(), &other).positive_controls.is_empty());
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn a_fleet_whose_identities_are_not_checked_says_which_node_has_no_room_for_its_
     device.spec.identity_check = IdentityCheck::Skip;
     let status = of_a_node_too_many(&device);
     assert_eq!(
-        (status.systems.len(), status.positive_control.len()),
+        (status.systems.len(), status.positive_controls.len()),
         (0, PINS_MAX)
     );
 }
