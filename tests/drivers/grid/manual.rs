@@ -17,9 +17,11 @@ pub fn provoke(fault: Fault) -> Cell {
         Fault::AlreadyOff => word(false),
         // And nobody has looked.
         Fault::AllDark => Cell::of(async { human(Err("nobody has confirmed".to_owned())) }),
-        Fault::WrongSystem => Cell::Elsewhere("tests/golden/111-a-word-about-another-node.txt", ""),
+        Fault::WrongSystem => {
+            Cell::Elsewhere("tests/golden/people/111-a-word-about-another-node.txt", "")
+        }
         Fault::AlreadyOffSaysARunningMachine => {
-            Cell::Elsewhere("tests/golden/110-a-word-against-a-device.txt", "")
+            Cell::Elsewhere("tests/golden/people/110-a-word-against-a-device.txt", "")
         }
         Fault::StaleReadings => Cell::Elsewhere(
             "src/core/word.rs",
