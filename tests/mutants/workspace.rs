@@ -27,6 +27,8 @@ const PARTS: [&str; 13] = [
     "fuzz/corpus",
     "fuzz/targets",
 ];
+/// Most of them wait for a device's time to be over, as in the Makefile's UNIT_THREADS.
+const THREADS: &str = "--test-threads=16";
 /// A test that runs longer than this hangs.
 const TESTS_TIME_MAX: Duration = Duration::from_secs(600);
 /// A build that takes longer than this hangs.
@@ -182,7 +184,7 @@ impl Workspace {
             Some(_) => return Outcome::DoesNotBuild(self.first_error()),
             None => return Outcome::Hangs,
         }
-        let run = [&test[..], &["--", suite.filter]].concat();
+        let run = [&test[..], &["--", suite.filter, THREADS]].concat();
         match self.cargo(&run, TESTS_TIME_MAX) {
             Some(status) if status.success() => Outcome::Passed,
             Some(_) => Outcome::Failed(self.who_failed()),
