@@ -160,10 +160,13 @@ async fn a_taint_that_no_record_handles_is_shown_until_it_is_gone() {
         lab.cluster.put(&path, code, stored);
         lab.writes().await;
         assert_eq!(lab.stranded(), [reason]);
-        let (code, slow) = failure(500, "etcd is slow");
-        lab.cluster.put(NODE, code, slow);
-        lab.writes().await;
-        assert_eq!(lab.stranded(), [reason]);
+        // Neither its record nor the Node itself.
+        for request in [path.as_str(), NODE] {
+            let (code, slow) = failure(500, "etcd is slow");
+            lab.cluster.put(request, code, slow);
+            lab.writes().await;
+            assert_eq!(lab.stranded(), [reason], "{request}");
+        }
         lab.cluster.put(NODE, 200, node("True", false, false));
         lab.writes().await;
         assert_eq!(lab.stranded(), Vec::<&str>::new(), "{reason}");
