@@ -5,6 +5,7 @@ use super::*;
 use crate::args::probe::{Output, Probing};
 use crate::core::fixtures;
 use crate::core::observed::NodeView;
+use crate::core::reading::Identity;
 use crate::fence::address::AddressRules;
 use crate::probe_file;
 use crate::shell::fake::Cluster;
@@ -270,4 +271,56 @@ async fn a_fleet_is_not_probed_for_a_node_before_that_was_ready() {
     assert!(task.wanted(&fleet, &node).fenced, "it was never Ready");
     node.conditions[0].status = "True".to_owned();
     assert!(!task.wanted(&fleet, &node).fenced);
+}
+
+/// S5: what answers now is the machine of another Node, whose pin is older.
+#[tokio::test]
+async fn a_probe_finds_that_what_answers_is_pinned_for_another_node() {
+    let prober = prober(&Cluster::new().await);
+    let device = |number: u8, uuid: &str| -> FenceDevice {
+        let (node, uid) = (format!("worker-{number}"), format!("uid-{number}"));
+        let device = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "FenceDevice", "metadata": {"name": format!("bmc-{number}"), "generation": 1},
+            "spec": {"nodeName": node, "redfish": {"address": format!("https://10.0.0.{number}")}},
+            "status": {"observedGeneration": 1, "systems": [{"nodeName": node, "nodeUID": uid, "uuid": uuid}]},
+        });
+        serde_json::from_value(device).expect("a device")
+    };
+    let devices = [device(1, fixtures::MACHINE), device(2, OTHER)];
+    let mut node = fixtures::node();
+    node.conditions[0].status = "True".to_owned();
+    node.system_uuid = OTHER.to_owned();
+    let victim = NodeView {
+        name: "worker-2".to_owned(),
+        uid: "uid-2".to_owned(),
+        // It was made anew, and its kubelet has not reported yet.
+        system_uuid: String::new(),
+        ..node.clone()
+    };
+    prober
+        .devices
+        .survey(&[&devices[0], &devices[1]], &[node.clone(), victim]);
+    let found = |uuid: &str| {
+        let identity = Identity {
+            system_uuid: Some(uuid.to_owned()),
+            serial_number: None,
+        };
+        let finding = Finding {
+            at: Clock::SYSTEM.wall(),
+            node: node.clone(),
+            identity: Some(identity),
+            outcome: Err(DeviceError::Timeout {
+                endpoint: "https://10.0.0.1".to_owned(),
+                waited: Duration::from_secs(1),
+            }),
+            trimmed_keys: Vec::new(),
+            renewed: false,
+            control: None,
+            asked: asked(&devices[0]),
+        };
+        prober.in_the_way(&devices[0], "worker-1", Some(&finding))
+    };
+    let words = found(OTHER).expect("it is in the way");
+    assert!(words.contains("is pinned for Node worker-2"), "{words}");
+    assert_eq!(found(fixtures::MACHINE), None);
 }
