@@ -173,7 +173,7 @@ mod tests {
         let (changes, mut heard) = mpsc::unbounded_channel();
         for number in 0..90 {
             let ended = Change::Fence(format!("fence-{number}"));
-            changes.send(ended).expect("somebody listens");
+            changes.send(ended).expect("the receiver is open");
         }
         drop(changes);
         let others = [mpsc::unbounded_channel().0, mpsc::unbounded_channel().0];

@@ -62,7 +62,7 @@ impl Outage {
             let writes = lab.volumes.writes(volume)?;
             let last = writes.iter().rposition(|write| write.boot == boot);
             let since = writes.len() - last.context("it wrote")?;
-            ensure!(since > ALONE, "{since} line(s) since");
+            ensure!(since > ALONE, "{since} lines since");
             Ok(())
         })
         .await

@@ -40,7 +40,7 @@ pub(super) fn judged(
     }
 }
 
-/// Has each of them answered all along, and read On within its last probe period? A BMC that was restarted since may say Off of a machine that runs
+/// Has each of them answered all along, and read On lately ([`Control::ShownLately`])? A BMC that was restarted since may say Off of a machine that runs
 /// until the host has answered it. One without a positive control proves nothing either way (S25).
 fn is_steady<'a>(m: &Memory, devices: impl Iterator<Item = (&'a str, Control)>) -> bool {
     let mut heeded = devices.filter(|(_, control)| control.is_shown());

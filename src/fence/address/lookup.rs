@@ -244,7 +244,10 @@ mod tests {
         for number in 0..1000 {
             let host = format!("bmc-{}", number % 500);
             let waited = timeout(PATIENCE, lookup.of(&host, 443)).await;
-            assert!(waited.is_err(), "{host}: whoever knows no address waits");
+            assert!(
+                waited.is_err(),
+                "{host}: without a known address the lookup waits"
+            );
         }
         assert_eq!(asked.load(Ordering::Relaxed), LOOKUPS_MAX);
     }

@@ -69,25 +69,13 @@ mod tests {
     use crate::clock::Clock;
     use crate::core::control::Control;
     use crate::core::fixtures::{node, off_readings};
-    use crate::shell::context::Context;
     use crate::shell::fake::{self, Cluster, failure};
     use crate::shell::probe::judge::{self, Finding};
+    use crate::shell::probe::tests::prober;
     use serde_json::json;
-    use std::sync::Arc;
 
     const LEASE: &str =
         "GET /apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/worker-1";
-
-    fn prober(context: &Context) -> Prober {
-        Prober::new(
-            context.caches.clone(),
-            Arc::clone(&context.devices),
-            context.writes.clone(),
-            Clock::SYSTEM,
-            context.events.clone(),
-            Arc::clone(&context.metrics),
-        )
-    }
 
     fn reads_off() -> Probe {
         Probe {

@@ -8,6 +8,7 @@ use crate::core::observed::NodeView;
 use crate::core::reading::Identity;
 use crate::fence::address::AddressRules;
 use crate::probe_file;
+use crate::shell::context::Context;
 use crate::shell::fake::Cluster;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -20,8 +21,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 const OTHER: &str = "4c4c4544-0000-4000-8000-00000000000b";
 
-fn prober(cluster: &Cluster) -> Prober {
-    let context = cluster.context();
+pub(super) fn prober(context: &Context) -> Prober {
     Prober::new(
         context.caches.clone(),
         Arc::clone(&context.devices),
@@ -78,7 +78,7 @@ impl Bench {
         let path = |kind: &str, name: &str| format!("GET /api/v1/namespaces/ns/{kind}/{name}");
         cluster.put(&path("secrets", "bmc"), 200, self.secret.clone());
         cluster.put(&path("configmaps", "ca"), 200, self.ca.clone());
-        let prober = prober(&cluster);
+        let prober = prober(&cluster.context());
         let device: FenceDevice = serde_json::from_value(self.device.clone()).expect("a device");
         let mut node: NodeView = fixtures::node();
         node.conditions[0].status = "True".to_owned();
@@ -260,7 +260,7 @@ async fn probe_file_says_of_a_device_what_the_operator_writes() {
 #[tokio::test]
 async fn a_fleet_is_not_probed_for_a_node_before_that_was_ready() {
     let cluster = Cluster::new().await;
-    let task = task::Task::new(Arc::new(prober(&cluster)));
+    let task = task::Task::new(Arc::new(prober(&cluster.context())));
     let redfish = json!({"address": "https://${node.name}.bmc.test"});
     let fleet = json!({
         "apiVersion": "nodefencing.io/v1alpha1", "kind": "FenceDevice", "metadata": {"name": "bmc"},
@@ -276,7 +276,7 @@ async fn a_fleet_is_not_probed_for_a_node_before_that_was_ready() {
 /// S5: what answers now is the machine of another Node, whose pin is older.
 #[tokio::test]
 async fn a_probe_finds_that_what_answers_is_pinned_for_another_node() {
-    let prober = prober(&Cluster::new().await);
+    let prober = prober(&Cluster::new().await.context());
     let device = |number: u8, uuid: &str| -> FenceDevice {
         let (node, uid) = (format!("worker-{number}"), format!("uid-{number}"));
         let device = json!({
