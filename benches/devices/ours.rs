@@ -12,6 +12,7 @@ use node_fencing_operator::fence::address::{Address, AddressRules};
 use node_fencing_operator::fence::confirm::{ConfirmPlan, Ended, Together, confirm};
 use node_fencing_operator::fence::credentials::Credentials;
 use node_fencing_operator::fence::ipmi::{Ipmi, IpmiSettings};
+use node_fencing_operator::fence::past::Past;
 use node_fencing_operator::fence::{FenceDriver, OffOutcome};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -35,6 +36,7 @@ pub fn driver(bmc: &Emulated, cipher_suite: u32) -> Result<Ipmi> {
         rules: Arc::new(AddressRules::new(vec!["127.0.0.0/8".parse()?], Vec::new())),
         call_timeout: Duration::from_secs(10),
         command_timeout: Duration::from_secs(5),
+        past: Past::default(),
         clock: Clock::SYSTEM,
     })?;
     Ok(driver)

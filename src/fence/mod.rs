@@ -34,6 +34,7 @@ pub mod http;
 pub mod ipmi;
 pub mod limit;
 pub mod manual;
+pub mod past;
 pub mod pdu;
 pub mod redfish;
 pub mod resolve;

@@ -43,9 +43,11 @@ async fn serving(system: String, chassis: String, manager: String) -> Bmc {
     .await
 }
 
-/// The faults of a reading, which is an Off without them.
+/// The faults of the second reading of a session, as a proof has two: each is an Off without them.
 async fn faults(bmc: &Bmc) -> Vec<String> {
-    let reading = driver(bmc).open().observe().await.unwrap();
+    let mut session = driver(bmc).open();
+    session.observe().await.unwrap();
+    let reading = session.observe().await.unwrap();
     assert_eq!(reading.raw, "Off");
     assert_eq!(reading.is_off(), reading.faults.is_empty());
     reading.faults
@@ -71,12 +73,18 @@ async fn openbmc_after_a_bmc_reset_chassis_on_system_off_is_no_off() {
 }
 
 #[tokio::test]
-async fn an_off_beside_an_operating_system_that_runs_is_no_off_and_asks_no_chassis() {
-    let runs = linked("\"Off\"", r#""BootProgress":{"LastState":"OSRunning"},"#);
-    let old = manager(LONG_AGO.0, LONG_AGO.1);
-    let bmc = serving(runs, chassis("RackMount", "On"), old).await;
-    assert_eq!(faults(&bmc).await, ["BootProgress OSRunning"]);
-    assert!(bmc.requests().iter().all(|it| it.path != CHASSIS));
+async fn an_off_of_a_system_that_says_it_runs_is_no_off_and_asks_no_chassis() {
+    let running = r#""BootProgress":{"LastState":"OSRunning"},"#;
+    let starting = linked("\"Off\"", "").replace("\"Disabled\"", "\"Starting\"");
+    for (system, fault) in [
+        (linked("\"Off\"", running), "BootProgress OSRunning"),
+        (starting, "Status.State Starting"),
+    ] {
+        let old = manager(LONG_AGO.0, LONG_AGO.1);
+        let bmc = serving(system, chassis("RackMount", "On"), old).await;
+        assert_eq!(faults(&bmc).await, [fault]);
+        assert!(bmc.requests().iter().all(|it| it.path != CHASSIS));
+    }
 }
 
 #[tokio::test]
@@ -94,41 +102,63 @@ async fn a_bmc_that_has_just_restarted_proves_no_off_until_it_has_taken_our_own(
     assert!(driver.open().observe().await.unwrap().is_off());
 }
 
-/// One question for the chassis with each Off, one for the Manager in a session, and none beside an On.
-#[tokio::test]
-async fn what_stands_beside_is_asked_beside_an_off_only() {
-    for (power, expected) in [("\"Off\"", [3, 1]), ("\"On\"", [0, 0])] {
-        let old = manager(LONG_AGO.0, LONG_AGO.1);
-        let bmc = serving(linked(power, ""), chassis("RackMount", "Off"), old).await;
-        let mut session = driver(&bmc).open();
-        for _ in 0..3 {
-            session.observe().await.unwrap();
+/// What was asked beside each of these readings of a session.
+async fn asked_beside(bmc: &Bmc, settings: RedfishSettings, readings: usize) -> Vec<String> {
+    let mut session = Redfish::new(settings).unwrap().open();
+    for _ in 0..readings {
+        session.observe().await.unwrap();
+    }
+    let mut beside = Vec::new();
+    for request in bmc.requests() {
+        match request.path.as_str() {
+            SYSTEM => beside.push(String::new()),
+            CHASSIS => *beside.last_mut().unwrap() += "C",
+            MANAGER => *beside.last_mut().unwrap() += "M",
+            other => panic!("{other}"),
         }
-        let requests = bmc.requests();
-        let asked =
-            [CHASSIS, MANAGER].map(|path| requests.iter().filter(|it| it.path == path).count());
+    }
+    beside
+}
+
+/// One question with each Off, and none beside an On: for the Manager until it has answered and for the chassis, in turn.
+#[tokio::test]
+async fn one_thing_is_asked_beside_an_off_and_nothing_beside_an_on() {
+    let old = || manager(LONG_AGO.0, LONG_AGO.1);
+    for (power, manager, expected) in [
+        ("\"Off\"", old(), ["M", "C", "C", "C"]),
+        ("\"Off\"", "no JSON".to_owned(), ["M", "C", "M", "C"]),
+        ("\"On\"", old(), ["", "", "", ""]),
+    ] {
+        let bmc = serving(linked(power, ""), chassis("RackMount", "Off"), manager).await;
+        let asked = asked_beside(&bmc, settings_of(&bmc), 4).await;
         assert_eq!(asked, expected, "{power}");
     }
 }
 
+/// It costs time of two readings in a session, and no reading.
 #[tokio::test]
-async fn a_chassis_that_never_answers_costs_no_reading() {
-    let bmc = Bmc::plain(|request: &Request| match request.path.as_str() {
-        SYSTEM => Act::Send(reply("200 OK", &linked("\"Off\"", ""))),
-        CHASSIS => Act::Hang,
-        _ => Act::Send(reply("404 Not Found", "{}")),
-    })
-    .await;
-    let settings = RedfishSettings {
-        call_timeout: Duration::from_secs(4),
-        ..settings_of(&bmc)
-    };
-    let mut session = Redfish::new(settings).unwrap().open();
-    for _ in 0..3 {
-        assert!(session.observe().await.unwrap().is_off());
+async fn whatever_never_answers_beside_an_off_is_asked_twice() {
+    for (hangs, expected) in [
+        (&[CHASSIS][..], ["M", "C", "C", "", ""]),
+        (&[MANAGER], ["M", "C", "M", "", ""]),
+        (&[CHASSIS, MANAGER], ["M", "C", "", "", ""]),
+    ] {
+        let bmc = Bmc::plain(move |request: &Request| {
+            Act::Send(match request.path.as_str() {
+                path if hangs.contains(&path) => return Act::Hang,
+                SYSTEM => reply("200 OK", &linked("\"Off\"", "")),
+                CHASSIS => reply("200 OK", &chassis("RackMount", "Off")),
+                MANAGER => reply("200 OK", &manager(LONG_AGO.0, LONG_AGO.1)),
+                _ => reply("404 Not Found", "{}"),
+            })
+        })
+        .await;
+        let settings = RedfishSettings {
+            call_timeout: Duration::from_secs(2),
+            ..settings_of(&bmc)
+        };
+        assert_eq!(asked_beside(&bmc, settings, 5).await, expected, "{hangs:?}");
     }
-    let hung = bmc.requests().into_iter().filter(|it| it.path == CHASSIS);
-    assert_eq!(hung.count(), 1);
 }
 
 /// An Off of a BMC that answers less and less is no better for that: what spoke against it stands, in the next session of the driver too, until
@@ -160,8 +190,9 @@ async fn a_chassis_that_reads_on_and_then_fails_goes_on_speaking_against_an_off(
             ..settings_of(&bmc)
         });
         let driver = driver.unwrap();
-        for _ in 0..2 {
-            let mut session = driver.open();
+        let mut first = driver.open();
+        first.observe().await.unwrap();
+        for mut session in [first, driver.open()] {
             for _ in 0..2 {
                 let reading = session.observe().await.unwrap();
                 assert_eq!(reading.faults, ["a chassis that reads On"], "{is_slow}");
@@ -174,29 +205,36 @@ async fn a_chassis_that_reads_on_and_then_fails_goes_on_speaking_against_an_off(
     }
 }
 
-/// A BMC that has just come up may refuse that question at first.
+/// A BMC that has just come up may refuse that question at first, or be slow to answer it.
 #[tokio::test]
-async fn a_manager_that_fails_is_asked_again_beside_the_next_off() {
-    let asked = AtomicUsize::new(0);
-    let bmc = Bmc::plain(move |request| {
-        Act::Send(match request.path.as_str() {
-            SYSTEM => reply("200 OK", &linked("\"Off\"", "")),
-            CHASSIS => reply("200 OK", &chassis("RackMount", "Off")),
-            MANAGER if asked.fetch_add(1, Ordering::Relaxed) == 0 => {
-                reply("503 Service Unavailable", "{}")
-            }
-            MANAGER => reply("200 OK", &manager("09:00:00", "09:04:00")),
-            _ => reply("404 Not Found", "{}"),
+async fn a_manager_that_fails_or_is_late_is_asked_again() {
+    for is_slow in [false, true] {
+        let asked = AtomicUsize::new(0);
+        let bmc = Bmc::plain(move |request| {
+            Act::Send(match request.path.as_str() {
+                SYSTEM => reply("200 OK", &linked("\"Off\"", "")),
+                CHASSIS => reply("200 OK", &chassis("RackMount", "Off")),
+                MANAGER if asked.fetch_add(1, Ordering::Relaxed) > 0 => {
+                    reply("200 OK", &manager("09:00:00", "09:04:00"))
+                }
+                MANAGER if is_slow => return Act::Hang,
+                MANAGER => reply("503 Service Unavailable", "{}"),
+                _ => reply("404 Not Found", "{}"),
+            })
         })
-    })
-    .await;
-    let mut session = driver(&bmc).open();
-    assert!(session.observe().await.unwrap().is_off());
-    let second = session.observe().await.unwrap();
-    assert_eq!(
-        second.faults,
-        ["a BMC that restarted in the last 5 minutes"]
-    );
+        .await;
+        let settings = RedfishSettings {
+            call_timeout: Duration::from_secs(2),
+            ..settings_of(&bmc)
+        };
+        let mut session = Redfish::new(settings).unwrap().open();
+        for _ in 0..2 {
+            assert!(session.observe().await.unwrap().is_off(), "{is_slow}");
+        }
+        let third = session.observe().await.unwrap();
+        let restarted = ["a BMC that restarted in the last 5 minutes"];
+        assert_eq!(third.faults, restarted, "{is_slow}");
+    }
 }
 
 /// Each request is answered by the first of these that is left, then as usual.

@@ -9,6 +9,7 @@ use node_fencing_operator::core::reading::Reading;
 use node_fencing_operator::fence::address::Address;
 use node_fencing_operator::fence::credentials::Credentials;
 use node_fencing_operator::fence::ipmi::{Ipmi, IpmiSettings};
+use node_fencing_operator::fence::past::Past;
 use node_fencing_operator::fence::pdu::{Pdu, PduSettings};
 use node_fencing_operator::fence::{DeviceError, FenceDriver};
 use std::collections::BTreeMap;
@@ -41,6 +42,7 @@ pub async fn ask_ipmi(at: SocketAddr) -> String {
         rules: local_rules(),
         call_timeout: CALL,
         command_timeout: CALL,
+        past: Past::default(),
         clock: Clock::SYSTEM,
     };
     verdict(

@@ -46,8 +46,6 @@ pub struct Conversation {
     prepared: Option<Command>,
     /// The BMC has shown that it does not tell the ACPI power state.
     lacks_acpi: bool,
-    /// The state that keeps memory which it told last, beside an off.
-    sleeps: Option<&'static str>,
 }
 
 impl FenceSession for Conversation {
@@ -132,7 +130,6 @@ impl Conversation {
             address: None,
             prepared: None,
             lacks_acpi: false,
-            sleeps: None,
         }
     }
 
@@ -213,7 +210,9 @@ impl Conversation {
         }
         let status = ChassisStatus::decode(&data).map_err(|error| self.malformed(error))?;
         let mut faults = status.faults();
-        if !status.is_on() {
+        if status.is_on() {
+            self.driver.past.note_doubt(None);
+        } else {
             faults.extend(self.sleeping_state().await);
         }
         let reading = Reading {
@@ -240,15 +239,17 @@ impl Conversation {
     /// Beside an off: does the machine sleep? It would go on where it was (S4). A BMC that never says leaves its off as it is; one that fails to
     /// repeat what it said does not take it back.
     async fn sleeping_state(&mut self) -> Option<&'static str> {
-        if self.lacks_acpi {
-            return self.sleeps;
+        if !self.lacks_acpi {
+            let asked = self.command(command::get_acpi_power_state(), READ_PATIENCE);
+            match timeout(ACPI_TIME_MAX, asked).await {
+                Ok(Ok((Completion::DONE, data))) => {
+                    let sleeps = command::sleeping_state(&data);
+                    self.driver.past.note_doubt(sleeps);
+                }
+                _ => self.lacks_acpi = true,
+            }
         }
-        let asked = self.command(command::get_acpi_power_state(), READ_PATIENCE);
-        match timeout(ACPI_TIME_MAX, asked).await {
-            Ok(Ok((Completion::DONE, data))) => self.sleeps = command::sleeping_state(&data),
-            _ => self.lacks_acpi = true,
-        }
-        self.sleeps
+        self.driver.past.doubt()
     }
 
     async fn prepare(&mut self) -> Result<Identity, DeviceError> {

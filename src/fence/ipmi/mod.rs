@@ -14,6 +14,7 @@ mod words;
 
 use super::address::{Address, AddressRules};
 use super::credentials::Credentials;
+use super::past::Past;
 use super::{DeviceError, FenceDriver, FenceSession};
 use crate::api::drivers::IpmiPrivilege;
 use crate::clock::Clock;
@@ -40,6 +41,8 @@ pub struct IpmiSettings {
     pub call_timeout: Duration,
     /// The same for the power-off command alone, 5 s (F12): what is not sent by then is not sent.
     pub command_timeout: Duration,
+    /// What the sessions before have learned of the machine.
+    pub past: Past,
     /// Where the time comes from.
     pub clock: Clock,
 }
@@ -54,6 +57,7 @@ pub struct Ipmi {
     rules: Arc<AddressRules>,
     call_timeout: Duration,
     command_timeout: Duration,
+    past: Past,
     clock: Clock,
 }
 
@@ -80,6 +84,7 @@ impl Ipmi {
             rules: settings.rules,
             call_timeout: settings.call_timeout,
             command_timeout: settings.command_timeout,
+            past: settings.past,
             clock: settings.clock,
         })
     }

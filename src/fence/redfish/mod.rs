@@ -5,19 +5,17 @@
 //! its task and even "already off" are hearsay.
 
 pub mod parse;
-mod past;
 pub mod said;
 mod session;
 mod status;
 pub mod survey;
 mod task;
 
-pub use past::Past;
-
 use super::address::{Address, AddressRules};
 use super::credentials::Credentials;
 use super::error::printable;
 use super::http::Target;
+use super::past::Past;
 use super::tls::{self, CertificateCheck};
 use super::{Command, DeviceError, FenceDriver, FenceSession};
 use crate::clock::Clock;

@@ -61,8 +61,8 @@ pub struct System {
     pub manager: Option<String>,
     /// Path of its chassis (`Links.Chassis`), the first.
     pub chassis: Option<String>,
-    /// `BootProgress` says that an operating system runs.
-    pub os_runs: bool,
+    /// What it says itself of a machine that runs, in `BootProgress` or in `Status`.
+    pub runs: Option<&'static str>,
     /// The action `#ComputerSystem.Reset`, or why there is none that can be used.
     pub reset: Result<Reset, String>,
 }
@@ -147,7 +147,7 @@ pub fn system(document: &Value) -> Result<System, String> {
         power_restore_policy: word(document, "PowerRestorePolicy"),
         manager: links::linked(document, "ManagedBy"),
         chassis: links::linked(document, "Chassis"),
-        os_runs: beside::os_runs(document),
+        runs: beside::runs(document),
         reset: reset::reset(document),
     })
 }
@@ -159,7 +159,7 @@ fn names_system(kind: &str) -> bool {
     name == "ComputerSystem" || name.ends_with("_ComputerSystem")
 }
 
-/// Only the exact word counts. `Chassis.PowerState`, `Status` and everything else make no Off of another state.
+/// Only the exact word counts: nothing else makes an Off of another state.
 fn power(value: Option<&Value>) -> (PowerState, String) {
     match value {
         Some(Value::String(word)) => {

@@ -248,6 +248,7 @@ impl Maker {
         self.judge(&address)?;
         let opened = self.opened(device, &LOGIN, freshness).await?;
         judge_fleet(device, &ipmi.address, &opened)?;
+        let target = ipmi::target(&address);
         let driver = Ipmi::new(IpmiSettings {
             address: address.clone(),
             cipher_suite: ipmi.cipher_suite,
@@ -256,6 +257,7 @@ impl Maker {
             rules: Arc::clone(&self.rules),
             call_timeout: call_timeout(device),
             command_timeout: COMMAND_TIMEOUT,
+            past: self.pasts.of(target, opened.content),
             clock: self.clock,
         })?;
         Ok(self.guarded(Arc::new(driver), &address, opened))

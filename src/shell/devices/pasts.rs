@@ -2,7 +2,7 @@
 //! this login.
 
 use crate::fence::credentials::Digest;
-use crate::fence::redfish::Past;
+use crate::fence::past::Past;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 

@@ -17,6 +17,7 @@ use node_fencing_operator::core::reading::Reading;
 use node_fencing_operator::fence::address::Address;
 use node_fencing_operator::fence::credentials::Credentials;
 use node_fencing_operator::fence::ipmi::{Ipmi, IpmiSettings};
+use node_fencing_operator::fence::past::Past;
 use node_fencing_operator::fence::{DeviceError, FenceDriver, OffOutcome};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -89,6 +90,7 @@ pub fn settings_of(address: SocketAddr, user: &str, password: &str) -> IpmiSetti
         rules: local_rules(),
         call_timeout: ENDLESS,
         command_timeout: ENDLESS,
+        past: Past::default(),
         clock: Clock::SYSTEM,
     }
 }

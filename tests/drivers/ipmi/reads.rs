@@ -102,14 +102,15 @@ async fn off_of_a_machine_that_sleeps_is_not_off() {
     }
 }
 
-/// R8: whatever goes wrong later takes nothing back.
+/// R8: whatever goes wrong later takes nothing back, in the next session of the driver too, until the machine reads on.
 #[tokio::test]
 async fn what_slept_sleeps_though_the_bmc_does_not_repeat_it() {
     for what in [Nonsense::Code(0xd4), Nonsense::Silence] {
         let bench = bench();
         bench.plug.set_power(false);
         bench.bmc.faults(|faults| faults.acpi_state = Some(0x03));
-        let mut session = bench.driver().open();
+        let driver = bench.driver();
+        let mut session = driver.open();
         assert!(!session.observe().await.unwrap().is_off());
         bench.bmc.faults(|faults| {
             let reply = Reply::new(Which::ACPI_STATE, what.clone());
@@ -118,6 +119,12 @@ async fn what_slept_sleeps_though_the_bmc_does_not_repeat_it() {
         for _ in 0..2 {
             assert!(!session.observe().await.unwrap().is_off(), "{what:?}");
         }
+        let mut next = driver.open();
+        assert!(!next.observe().await.unwrap().is_off(), "{what:?}");
+        bench.plug.set_power(true);
+        next.observe().await.unwrap();
+        bench.plug.set_power(false);
+        assert!(next.observe().await.unwrap().is_off(), "{what:?}");
     }
 }
 

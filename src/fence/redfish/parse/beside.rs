@@ -5,10 +5,19 @@ use jiff::SignedDuration;
 use serde_json::Value;
 use std::time::Duration;
 
-/// `BootProgress.LastState` of a machine whose operating system runs.
-pub(super) fn os_runs(document: &Value) -> bool {
-    let state = document.pointer("/BootProgress/LastState");
-    state.and_then(Value::as_str) == Some("OSRunning")
+/// What says that the machine runs: `BootProgress.LastState` where its operating system does, or a `Status.State` of a system that is under way
+/// (Resource.State). Enabled is none of these, many services say it of a machine that is off; `Health` says nothing of power.
+pub(super) fn runs(document: &Value) -> Option<&'static str> {
+    let word = |path| document.pointer(path).and_then(Value::as_str);
+    if word("/BootProgress/LastState") == Some("OSRunning") {
+        return Some("BootProgress OSRunning");
+    }
+    match word("/Status/State")? {
+        "Starting" => Some("Status.State Starting"),
+        "Quiesced" => Some("Status.State Quiesced"),
+        "InTest" => Some("Status.State InTest"),
+        _ => None,
+    }
 }
 
 /// Does this chassis read On, and is it the machine's own? That of an enclosure, or of several systems, has power while a system in it has
@@ -89,18 +98,32 @@ mod tests {
     }
 
     #[test]
-    fn an_operating_system_runs_where_the_boot_has_come_to_it() {
-        for (state, runs) in [
-            ("OSRunning", true),
-            ("OSBootStarted", false),
-            ("None", false),
+    fn a_machine_runs_where_its_boot_has_come_to_the_system_or_its_state_is_under_way() {
+        for (state, says) in [
+            ("OSRunning", Some("BootProgress OSRunning")),
+            ("OSBootStarted", None),
+            ("None", None),
         ] {
-            assert_eq!(
-                os_runs(&json!({"BootProgress": {"LastState": state}})),
-                runs
-            );
+            assert_eq!(runs(&json!({"BootProgress": {"LastState": state}})), says);
         }
-        assert!(!os_runs(&json!({"BootProgress": {"LastState": null}})));
-        assert!(!os_runs(&json!({})));
+        for (state, says) in [
+            ("Starting", Some("Status.State Starting")),
+            ("Quiesced", Some("Status.State Quiesced")),
+            ("InTest", Some("Status.State InTest")),
+            ("Enabled", None),
+            ("Disabled", None),
+            ("StandbyOffline", None),
+            ("Updating", None),
+        ] {
+            let status = json!({"Status": {"State": state, "Health": "Critical"}});
+            assert_eq!(runs(&status), says, "{state}");
+        }
+        for absent in [
+            json!({}),
+            json!({"BootProgress": {"LastState": null}}),
+            json!({"Status": "Starting"}),
+        ] {
+            assert_eq!(runs(&absent), None, "{absent}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What all sessions with a system know of the ones before.
+//! What all sessions with a machine's device know of the ones before.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,8 +16,8 @@ struct Times {
     commanded: Option<Duration>,
     /// It has answered a request with a login, and none was asked twice since.
     taken: Option<Duration>,
-    /// Its chassis read On beside an Off, and nothing since has shown another state.
-    chassis_on: bool,
+    /// What spoke against an Off last, and nothing since has shown otherwise.
+    doubt: Option<&'static str>,
 }
 
 impl Past {
@@ -36,22 +36,22 @@ impl Past {
         self.times(|times| times.commanded)
     }
 
-    /// It has taken the command: a chassis that read On before may be off by now.
+    /// It has taken the command: what spoke against an Off before may have gone with the power.
     pub(super) fn note_command(&self, now: Duration) {
         self.times(|times| {
             times.commanded = Some(now);
-            times.chassis_on = false;
+            times.doubt = None;
         });
     }
 
-    /// What the chassis read last beside an Off.
-    pub(super) fn chassis_reads_on(&self) -> bool {
-        self.times(|times| times.chassis_on)
+    /// What spoke against an Off last.
+    pub(super) fn doubt(&self) -> Option<&'static str> {
+        self.times(|times| times.doubt)
     }
 
-    /// It has read so beside an Off, or the machine reads On.
-    pub(super) fn note_chassis(&self, is_on: bool) {
-        self.times(|times| times.chassis_on = is_on);
+    /// What speaks against this Off, or nothing does, or the machine reads On.
+    pub(super) fn note_doubt(&self, doubt: Option<&'static str>) {
+        self.times(|times| times.doubt = doubt);
     }
 
     /// It has answered a request with this login.
