@@ -18,7 +18,7 @@ use crate::api::fence::{ManualStatement, NodeFence, TriggerType};
 use crate::api::fence_status::PowerReading;
 use crate::api::settings::FenceMode;
 use crate::core::observed::{NodeView, Ready};
-use crate::shell::devices;
+use crate::core::select;
 use crate::shell::slim::SlimNode;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -163,7 +163,7 @@ async fn scene(cluster: &Cluster, fence: &NodeFence) -> Result<Scene, Error> {
     })?;
     let node = node.view();
     let mut devices = cluster.ours::<FenceDevice>().await?;
-    devices.retain(|it| devices::serves(it, &node));
+    devices.retain(|it| select::serves(it, &node));
     let mut others = cluster.ours::<NodeFence>().await?;
     let is_other = |it: &NodeFence| it.name_any() != fence.name_any();
     others.retain(|it| is_other(it) && fences::is_of_boot(it, &node));

@@ -5,7 +5,7 @@ use crate::api::policy::NodeFencingPolicy;
 use crate::core::control::{Control, in_boot};
 use crate::core::observed::NodeView;
 use crate::core::select::governing;
-use crate::shell::devices::serves;
+use crate::core::select::serves;
 use kube::ResourceExt;
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -7,8 +7,11 @@
 use super::hold::{HeldBy, Hold};
 use super::observed::{NodeView, Ready};
 use super::quiesce::shorten;
+use super::support::deletes_nodes;
+use crate::api::fence::NodeFence;
+use crate::api::fence_status::NodeFenceStatus;
 use crate::api::policy::{Budget, ControlPlaneBudget, FenceMode, MinHealthy};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Label of control-plane nodes (kubeadm, KEP-2067).
@@ -273,6 +276,21 @@ fn cluster_wide(mine: &Open, cluster: &Cluster<'_>) -> Result<(), Hold> {
         first.map_or("", |other| other.fence.as_str())
     );
     hold(HeldBy::ClusterCap, words)
+}
+
+/// The Nodes that this policy had deleted and that are not there again, as long as the records of that are kept: machines that are down, which
+/// a storm is told by like any other (S13).
+pub fn deleted_nodes(fences: &[NodeFence], policy: &str, nodes: &[NodeView]) -> BTreeSet<String> {
+    let is_gone = |name: &str| !nodes.iter().any(|node| node.name == name);
+    let of_policy = fences
+        .iter()
+        .filter(|fence| fence.spec.policy_name.as_deref() == Some(policy));
+    let deleted = of_policy.filter(|fence| {
+        let was_marked = |status: &NodeFenceStatus| status.taint_applied_time.is_some();
+        let is_marked = fence.status.as_ref().is_some_and(was_marked);
+        deletes_nodes(&fence.spec.recovery) && is_marked && is_gone(&fence.spec.node_name)
+    });
+    deleted.map(|fence| fence.spec.node_name.clone()).collect()
 }
 
 #[cfg(test)]

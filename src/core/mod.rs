@@ -33,6 +33,7 @@ pub mod incident;
 pub mod keep_off;
 pub mod memory;
 pub mod observed;
+pub mod outage;
 pub mod plan;
 pub mod power_on;
 pub mod proof;

@@ -4,6 +4,7 @@
 //! no decision compares the clocks of two machines (F14).
 
 use super::observed::{NodeView, Ready};
+use crate::api::device::FenceDevice;
 use crate::api::policy::{NodeFencingPolicy, UnhealthyCondition};
 use crate::api::selector::{LabelSelector, SelectorOperator};
 use std::collections::BTreeMap;
@@ -183,6 +184,24 @@ pub fn fenceable(node: &NodeView) -> Result<(), &'static str> {
         return Err("it is Ready");
     }
     Ok(())
+}
+
+/// FenceDevices that serve this node: `nodeName` names it, or `nodeSelector` matches its labels.
+pub fn serving<'a>(devices: &'a [FenceDevice], node: &NodeView) -> Vec<&'a FenceDevice> {
+    devices
+        .iter()
+        .filter(|device| serves(device, node))
+        .collect()
+}
+
+/// Does the device serve this node?
+pub fn serves(device: &FenceDevice, node: &NodeView) -> bool {
+    match (&device.spec.node_name, &device.spec.node_selector) {
+        (Some(name), None) => *name == node.name,
+        (None, Some(selector)) => matches(selector, &node.labels),
+        // Refused by the schema; an object that passed by it serves nobody.
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -42,7 +42,9 @@ pub mod tls;
 
 pub use error::{Advice, DeviceError};
 
+use crate::api::device::{FenceDevice, FenceDeviceSpec};
 use crate::core::reading::{Identity, Reading};
+use address::Address;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use std::fmt;
@@ -244,4 +246,23 @@ async fn clock_within(
 ) -> Option<DeviceClock> {
     let left = limit.saturating_sub(gone).min(CLOCK_TIME_MAX);
     timeout(left, question).await.ok().flatten()
+}
+/// What the device controls, as its settings name it, without reading a Secret; nothing when they name nothing.
+pub fn targets(device: &FenceDevice, node: &str) -> Vec<String> {
+    let target = match &device.spec {
+        FenceDeviceSpec { pdu: Some(pdu), .. } => return pdu::targets(pdu).unwrap_or_default(),
+        FenceDeviceSpec {
+            ipmi: Some(ipmi), ..
+        } => Address::expand_host(&ipmi.address, ipmi.port, node)
+            .ok()
+            .map(|address| ipmi::target(&address)),
+        FenceDeviceSpec {
+            redfish: Some(redfish),
+            ..
+        } => Address::expand(&redfish.address, node)
+            .ok()
+            .and_then(|address| redfish::target(&address, redfish.system_id.as_deref()).ok()),
+        _ => None,
+    };
+    target.into_iter().collect()
 }

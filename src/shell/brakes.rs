@@ -5,13 +5,11 @@
 
 use super::context::Context;
 use crate::api::fence::NodeFence;
-use crate::api::fence_status::NodeFenceStatus;
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::FenceMode;
 use crate::clock;
-use crate::core::budget::{self, Cluster, Open};
+use crate::core::budget::{self, Cluster, Open, deleted_nodes};
 use crate::core::hold::{HeldBy, Hold};
-use crate::core::observed::NodeView;
 use crate::core::select;
 use crate::core::support::deletes_nodes;
 use kube::ResourceExt;
@@ -274,21 +272,6 @@ impl Admissions {
             fence: name,
         }
     }
-}
-
-/// The Nodes that this policy had deleted and that are not there again, as long as the records of that are kept: machines that are down, which
-/// a storm is told by like any other (S13).
-pub fn deleted_nodes(fences: &[NodeFence], policy: &str, nodes: &[NodeView]) -> BTreeSet<String> {
-    let is_gone = |name: &str| !nodes.iter().any(|node| node.name == name);
-    let of_policy = fences
-        .iter()
-        .filter(|fence| fence.spec.policy_name.as_deref() == Some(policy));
-    let deleted = of_policy.filter(|fence| {
-        let was_marked = |status: &NodeFenceStatus| status.taint_applied_time.is_some();
-        let is_marked = fence.status.as_ref().is_some_and(was_marked);
-        deletes_nodes(&fence.spec.recovery) && is_marked && is_gone(&fence.spec.node_name)
-    });
-    deleted.map(|fence| fence.spec.node_name.clone()).collect()
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@
 //! to wait, and one that the policy keeps its hands off is left alone; it is said where people look: on the Node and on the policy.
 //! When a window of a policy opens or closes, every node is looked at again.
 
-mod cleared;
 mod tidy;
 mod told;
 mod waits;
@@ -14,7 +13,7 @@ mod windows;
 
 use super::act;
 use super::context::Context;
-use super::draft::{fence_name, new_fence};
+use super::draft::new_fence;
 use super::events::{Note, node_reference};
 use super::observe;
 use super::slim::SlimNode;
@@ -26,10 +25,10 @@ use crate::core::delay::{self, AHEAD, Delay, LastFence, Now, Since, Start};
 use crate::core::incident::Reply;
 use crate::core::keep_off::{KeepOff, keep_off};
 use crate::core::observed::{NodeView, Seen};
+use crate::core::outage::{cleared_by, fence_name, refused_by};
 use crate::core::select::{Onsets, fenceable, first_due, governing};
 use crate::core::support::unsupported;
 use crate::core::window::{Effective, effective};
-pub use cleared::{cleared_by, refused_by};
 use jiff::SignedDuration;
 use kube::ResourceExt;
 use std::collections::BTreeMap;

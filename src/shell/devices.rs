@@ -16,7 +16,7 @@ mod recent;
 mod renewal;
 mod sources;
 
-pub use access::{Access, targets};
+pub use access::Access;
 pub use recent::Freshness;
 
 use access::Maker;
@@ -33,9 +33,9 @@ use crate::core::identity::{self, Wire};
 use crate::core::observed::NodeView;
 use crate::core::proof::IdentityRule;
 use crate::core::reading::Identity;
-use crate::core::select;
-use crate::fence::FenceDriver;
+use crate::core::select::serves;
 use crate::fence::address::AddressRules;
+use crate::fence::{FenceDriver, targets};
 use crate::shell::outside::Outside;
 use jiff::Timestamp;
 use kube::Client;
@@ -250,24 +250,6 @@ fn group_name(group: &str) -> String {
 /// Turns that nobody waits for are thrown away once there are so many.
 const TURNS_KEPT: usize = 1024;
 
-/// FenceDevices that serve this node: `nodeName` names it, or `nodeSelector` matches its labels.
-pub fn serving<'a>(devices: &'a [FenceDevice], node: &NodeView) -> Vec<&'a FenceDevice> {
-    devices
-        .iter()
-        .filter(|device| serves(device, node))
-        .collect()
-}
-
-/// Does the device serve this node?
-pub fn serves(device: &FenceDevice, node: &NodeView) -> bool {
-    match (&device.spec.node_name, &device.spec.node_selector) {
-        (Some(name), None) => *name == node.name,
-        (None, Some(selector)) => select::matches(selector, &node.labels),
-        // Refused by the schema; an object that passed by it serves nobody.
-        _ => false,
-    }
-}
-
 /// Every (device, node) pair of the cluster, as far as it can be told from the objects alone.
 fn wires(devices: &[&FenceDevice], nodes: &[NodeView]) -> Vec<Wire> {
     let by_name: HashMap<&str, &NodeView> = nodes
@@ -280,7 +262,7 @@ fn wires(devices: &[&FenceDevice], nodes: &[NodeView]) -> Vec<Wire> {
             device: device.metadata.name.clone().unwrap_or_default(),
             node: name.to_owned(),
             node_exists: node.is_some(),
-            targets: access::targets(device, name),
+            targets: targets(device, name),
             uuid: node
                 .and_then(|node| identity::pinned(device, node))
                 .map(|pin| pin.uuid.clone()),

@@ -8,14 +8,11 @@ use crate::api::policy::{
     FenceMode, NodeFencingPolicy, PowerOnPolicy, PowerOnSettings, UnhealthyCondition,
 };
 use crate::core::observed::NodeView;
+use crate::core::outage::fence_name;
 use crate::core::taint;
 use crate::core::window::Effective;
 use jiff::Timestamp;
 use kube::ResourceExt;
-use sha2::{Digest, Sha256};
-
-/// Characters of the node's name in the name of its NodeFence; a hash of the outage follows.
-const NODE_NAME_CHARACTERS: usize = 40;
 
 /// The record of a new incident: the policy's settings as they hold now, frozen, and when its wait is over.
 pub fn new_fence(
@@ -105,49 +102,11 @@ pub fn adopting_fence(node: &NodeView, name: &str) -> NodeFence {
     NodeFence::new(name, spec)
 }
 
-/// `<node>-<hash of the outage>`. The outage is the Node, its boot, the transition of the condition, and what the policy said
-/// at the time, with since when its windows say so: the same for everybody who looks, another one for the next outage.
-pub fn fence_name(
-    node: &NodeView,
-    policy: &NodeFencingPolicy,
-    effective: &Effective,
-    condition: &UnhealthyCondition,
-) -> String {
-    let transition = node
-        .condition(&condition.type_)
-        .map(|now| now.transition.clone())
-        .unwrap_or_default();
-    let generation = policy.metadata.generation.unwrap_or_default().to_string();
-    let parts = [
-        &node.uid,
-        &node.boot_id,
-        &transition,
-        &policy.uid().unwrap_or_default(),
-        &generation,
-    ];
-    let since = effective.since.map(|since| since.to_string());
-    let mut hash = Sha256::new();
-    for part in parts.into_iter().chain(&since) {
-        hash.update(part.as_bytes());
-        hash.update([0]);
-    }
-    let digest: String = hash
-        .finalize()
-        .iter()
-        .take(4)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    let short: String = node.name.chars().take(NODE_NAME_CHARACTERS).collect();
-    format!("{}-{digest}", short.trim_end_matches(['-', '.']))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::fence::FENCE_NAME_CHARS_MAX;
     use crate::core::fixtures;
     use crate::core::observed::{CLAIM, DETACHING, TaintView};
-    use crate::core::taint::{claim_fence, claim_value};
     use serde_json::json;
 
     /// S22: who adopts the mark of a deletion knows by it which boot was fenced.
@@ -171,48 +130,6 @@ mod tests {
             let reason = fence.spec.trigger.reason.expect("a reason");
             assert!(reason.starts_with(found), "{reason}");
         }
-    }
-
-    /// Two Nodes may differ in what is cut off only: the hash is of their UIDs.
-    #[test]
-    fn a_node_name_of_253_characters_is_cut_and_hashed_into_the_record_s() {
-        let spec = json!({"nodeSelector": {}});
-        let policy = NodeFencingPolicy::new("p", serde_json::from_value(spec).expect("a spec"));
-        let condition: UnhealthyCondition = serde_json::from_value(
-            json!({"type": "Ready", "status": "Unknown", "durationSeconds": 60}),
-        )
-        .expect("a condition");
-        let label = "n".repeat(39);
-        let long = [
-            label.as_str(),
-            &"x".repeat(63),
-            &"y".repeat(63),
-            &"z".repeat(63),
-            "end",
-        ]
-        .join(".");
-        let long = format!("{long}{}", "e".repeat(253 - long.len()));
-        assert_eq!(long.len(), 253);
-        let name_of = |uid: &str| {
-            let node = NodeView {
-                name: long.clone(),
-                uid: uid.to_owned(),
-                ..fixtures::node()
-            };
-            let effective = Effective::without_windows(&policy);
-            fence_name(&node, &policy, &effective, &condition)
-        };
-        let name = name_of("uid-1");
-        assert!(name.len() <= FENCE_NAME_CHARS_MAX, "{name}");
-        assert!(
-            name.starts_with(&format!("{label}-")),
-            "{name}: no dot before the hyphen"
-        );
-        assert_eq!(name, name_of("uid-1"));
-        assert_ne!(name, name_of("uid-2"));
-        let claim = claim_value(&name, "deadbeef");
-        assert!(claim.len() <= 63, "{claim} is no value of a taint");
-        assert_eq!(claim_fence(&claim), Some(name.as_str()));
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! certificate where an address that no machine has connects as well, as through the proxy of a service mesh. That one would hold each fence for ever.
 
 use super::client::{Clients, ask};
-use super::outside::{Knock, Kubelet};
+use super::outside::Knock;
+use super::slim::Kubelet;
 use super::slim::SlimNode;
 use super::stop::Stop;
 use crate::core::observed::Ready;

@@ -4,6 +4,7 @@
 //! alone; nothing that a user can set chooses between the two.
 
 use super::knock::{knock, nobody_beside};
+use super::slim::Kubelet;
 use crate::fence::address::AddressRules;
 use crate::fence::redfish::{Redfish, RedfishSettings};
 use crate::fence::{DeviceError, FenceDriver};
@@ -20,17 +21,6 @@ pub type MakeRedfish =
     dyn Fn(RedfishSettings) -> Result<Arc<dyn FenceDriver>, DeviceError> + Send + Sync;
 /// Does this node's kubelet answer, as far as that can be told?
 pub type Knock = dyn Fn(Kubelet) -> BoxFuture<'static, bool> + Send + Sync;
-
-/// Where a node's kubelet listens, as its Node says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kubelet {
-    /// Name of the Node.
-    pub node: String,
-    /// An IP address, if the Node is right.
-    pub address: String,
-    /// Its port.
-    pub port: u16,
-}
 
 /// The ways out. Cheap to clone.
 #[derive(Clone)]

@@ -7,7 +7,6 @@
 use super::cache::Change;
 use super::client::{AskError, ask, patch_params};
 use super::context::Context;
-use super::devices::targets;
 use super::guard::Guard;
 use super::marks::{Marks, mark};
 use super::merge::status_patch;
@@ -22,6 +21,7 @@ use crate::core::assess::others::{Attached, Served, signs};
 use crate::core::assess::{Assessment, World, assess};
 use crate::core::keep_off::next_expiry;
 use crate::core::window::{mode, next_change};
+use crate::fence::targets;
 use jiff::Timestamp;
 use kube::api::Patch;
 use kube::runtime::reflector::ObjectRef;

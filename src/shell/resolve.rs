@@ -9,7 +9,7 @@ mod power_on;
 pub use elsewhere::elsewhere;
 pub use power_on::{by_others, no_off, power_on, taken_since};
 
-use super::devices::{Devices, serving, targets};
+use super::devices::Devices;
 use crate::api::device::FenceDevice;
 use crate::api::fence::{ApprovalDecision, DesiredState, NodeFence, TriggerType};
 use crate::api::fence_status::{AttemptAction, AttemptResult, NodeFenceStatus};
@@ -22,9 +22,11 @@ use crate::core::identity::{one_and_the_same, same_device_words};
 use crate::core::incident::{Approval, Device, Level, Record, Settings};
 use crate::core::observed::NodeView;
 use crate::core::proof::{IdentityRule, Require, Verification};
+use crate::core::select::serving;
 use crate::core::window::{self, Begun, Effective, Unusable, rank};
 use crate::core::word::Word;
 use crate::core::{delay, select, support, taint};
+use crate::fence::targets;
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 

@@ -5,7 +5,6 @@
 
 mod pods;
 
-use super::outside::Kubelet;
 use crate::core::observed::{AttachmentView, ConditionView, LeaseView, NodeView, TaintView};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
@@ -14,6 +13,17 @@ use kube::Resource;
 use kube::api::ObjectMeta;
 pub use pods::pod_view;
 use serde::Deserialize;
+
+/// Where a node's kubelet listens, as its Node says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kubelet {
+    /// Name of the Node.
+    pub node: String,
+    /// An IP address, if the Node is right.
+    pub address: String,
+    /// Its port.
+    pub port: u16,
+}
 
 /// A Node.
 #[derive(Clone, Debug, Default, Deserialize, Resource)]

@@ -15,7 +15,8 @@ use node_fencing_operator::fence::redfish::{self, RedfishSettings};
 use node_fencing_operator::fence::{
     DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome, Probe,
 };
-use node_fencing_operator::shell::outside::{Kubelet, Outside};
+use node_fencing_operator::shell::outside::Outside;
+use node_fencing_operator::shell::slim::Kubelet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

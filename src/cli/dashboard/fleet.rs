@@ -16,7 +16,7 @@ use crate::core::observed::{NodeView, Ready};
 use crate::core::select::governing;
 use crate::core::stranded::{Stranded, stranded};
 use crate::core::window;
-use crate::shell::devices::targets;
+use crate::fence::targets;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};

@@ -18,7 +18,7 @@ use crate::api::device::{FenceDevice, PROBE_REQUESTED_AT, PowerState};
 use crate::clock;
 use crate::core::assess::{Readiness, stored_readiness};
 use crate::core::observed::NodeView;
-use crate::shell::devices::serves;
+use crate::core::select::serves;
 use clap::Arg;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::core::observed::NodeView;
 use crate::shell::fake::{self, Cluster};
 use serde_json::{Value, json};
 use std::sync::Arc;

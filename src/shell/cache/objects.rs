@@ -5,7 +5,7 @@ use crate::api::device::FenceDevice;
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::core::observed::NodeView;
-use crate::shell::devices::serves;
+use crate::core::select::serves;
 use crate::shell::slim::SlimAttachment;
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::{self, Store};

@@ -1,6 +1,5 @@
 //! What is said of an unhealthy node that has no incident yet: once on the Node and, as long as it lasts, on the policy.
 
-use super::cleared::refused_by;
 use super::{Detector, Wanted};
 use crate::api::fence::{ApprovalDecision, NodeFence};
 use crate::api::policy::{NodeFencingPolicy, UnhealthyCondition};
@@ -10,6 +9,7 @@ use crate::core::delay::{Delayed, Why};
 use crate::core::hold::HeldBy;
 use crate::core::keep_off::KeepOff;
 use crate::core::observed::NodeView;
+use crate::core::outage::refused_by;
 use crate::core::window;
 use jiff::{SignedDuration, Unit};
 use kube::ResourceExt;

@@ -296,26 +296,6 @@ fn judge_fleet(device: &FenceDevice, address: &str, opened: &Opened) -> Result<(
     Ok(())
 }
 
-/// What the device controls, as its settings name it, without reading a Secret; nothing when they name nothing.
-pub fn targets(device: &FenceDevice, node: &str) -> Vec<String> {
-    let target = match &device.spec {
-        FenceDeviceSpec { pdu: Some(pdu), .. } => return pdu::targets(pdu).unwrap_or_default(),
-        FenceDeviceSpec {
-            ipmi: Some(ipmi), ..
-        } => Address::expand_host(&ipmi.address, ipmi.port, node)
-            .ok()
-            .map(|address| ipmi::target(&address)),
-        FenceDeviceSpec {
-            redfish: Some(redfish),
-            ..
-        } => Address::expand(&redfish.address, node)
-            .ok()
-            .and_then(|address| redfish::target(&address, redfish.system_id.as_deref()).ok()),
-        _ => None,
-    };
-    target.into_iter().collect()
-}
-
 /// How long one call to the device may take.
 fn call_timeout(device: &FenceDevice) -> Duration {
     Duration::from_secs(device.spec.probe.timeout_seconds.into())

@@ -5,6 +5,7 @@ mod recent;
 mod redfish;
 
 use super::*;
+use crate::core::select::serving;
 use crate::fence::DeviceError;
 use crate::shell::fake::{Fake, failure};
 use serde_json::{Value, json};

@@ -4,12 +4,12 @@ use super::{Fleet, Verdict, obstacle, once_open};
 use crate::api::conditions::{HELD, find};
 use crate::api::fence::NodeFence;
 use crate::api::policy::{FenceMode, NodeFencingPolicy};
+use crate::core::budget::deleted_nodes;
 use crate::core::budget::{self, Cluster, HOUR, Open, healthy_min};
 use crate::core::hold::HeldBy;
 use crate::core::observed::{NodeView, Ready};
 use crate::core::select::matches;
 use crate::core::support::deletes_nodes;
-use crate::shell::brakes::deleted_nodes;
 use kube::ResourceExt;
 use std::time::Duration;
 

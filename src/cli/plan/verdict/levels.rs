@@ -9,8 +9,9 @@ use crate::core::assess::{Readiness, World, assess, stored_readiness};
 use crate::core::control::Control;
 use crate::core::observed::NodeView;
 use crate::core::select::matches;
+use crate::core::select::serving;
 use crate::core::window::Effective;
-use crate::shell::devices::{serving, targets};
+use crate::fence::targets;
 use jiff::Timestamp;
 use kube::ResourceExt;
 

@@ -72,7 +72,7 @@ fn d1_says_that_the_incident_of_this_outage_was_denied_or_has_ended() {
     let of = world.facts().policies.items.remove(0);
     let effective = crate::core::window::Effective::without_windows(&of);
     let name =
-        crate::shell::draft::fence_name(&view, &of, &effective, &of.spec.unhealthy_conditions[0]);
+        crate::core::outage::fence_name(&view, &of, &effective, &of.spec.unhealthy_conditions[0]);
     let still_on = condition("Succeeded", "False", "StillOn", "the BMC reads On");
     let mut ended = fence("worker-1", "PowerOff", still_on);
     ended["metadata"]["name"] = json!(name);

@@ -1,14 +1,55 @@
-//! Is there anything left to do about a node that is down? Not if it was proven down in this boot, and everything is off it; nor if a human
+//! Which outage of a node is this, and is there anything left to do about it? Not if it was proven down in this boot, and everything is off it; nor if a human
 //! has said no.
 
+use super::observed::NodeView;
+use super::stage::Stage;
+use super::taint::is_quarantined;
+use super::window::Effective;
 use crate::api::conditions::{SUCCEEDED, find};
 use crate::api::fence::{ApprovalDecision, DesiredState, NodeFence};
 use crate::api::fence_status::Evidence;
-use crate::api::policy::UnhealthyCondition;
-use crate::core::observed::NodeView;
-use crate::core::stage::Stage;
-use crate::core::taint::is_quarantined;
+use crate::api::policy::{NodeFencingPolicy, UnhealthyCondition};
 use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+
+/// Characters of the node's name in the name of its NodeFence; a hash of the outage follows.
+const NODE_NAME_CHARACTERS: usize = 40;
+
+/// `<node>-<hash of the outage>`. The outage is the Node, its boot, the transition of the condition, and what the policy said
+/// at the time, with since when its windows say so: the same for everybody who looks, another one for the next outage.
+pub fn fence_name(
+    node: &NodeView,
+    policy: &NodeFencingPolicy,
+    effective: &Effective,
+    condition: &UnhealthyCondition,
+) -> String {
+    let transition = node
+        .condition(&condition.type_)
+        .map(|now| now.transition.clone())
+        .unwrap_or_default();
+    let generation = policy.metadata.generation.unwrap_or_default().to_string();
+    let parts = [
+        node.uid.as_str(),
+        &node.boot_id,
+        &transition,
+        policy.metadata.uid.as_deref().unwrap_or_default(),
+        &generation,
+    ];
+    let since = effective.since.map(|since| since.to_string());
+    let mut hash = Sha256::new();
+    for part in parts.into_iter().chain(since.as_deref()) {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    let digest: String = hash
+        .finalize()
+        .iter()
+        .take(4)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let short: String = node.name.chars().take(NODE_NAME_CHARACTERS).collect();
+    format!("{}-{digest}", short.trim_end_matches(['-', '.']))
+}
 
 /// An incident, a human's perhaps, has put the machine out of service and everything is off it, or has proven it down for somebody else to
 /// free what is on it (`recovery.strategy: None`), and its kubelet has reported nothing since: a second one would find nothing to do, and turn
@@ -77,4 +118,55 @@ pub fn refused_by<'a>(
             && was_there(fence)
     };
     fences.iter().find(is_refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::fence::FENCE_NAME_CHARS_MAX;
+    use crate::core::fixtures;
+    use crate::core::taint::{claim_fence, claim_value};
+    use serde_json::json;
+
+    /// Two Nodes may differ in what is cut off only: the hash is of their UIDs.
+    #[test]
+    fn a_node_name_of_253_characters_is_cut_and_hashed_into_the_record_s() {
+        let spec = json!({"nodeSelector": {}});
+        let policy = NodeFencingPolicy::new("p", serde_json::from_value(spec).expect("a spec"));
+        let condition: UnhealthyCondition = serde_json::from_value(
+            json!({"type": "Ready", "status": "Unknown", "durationSeconds": 60}),
+        )
+        .expect("a condition");
+        let label = "n".repeat(39);
+        let long = [
+            label.as_str(),
+            &"x".repeat(63),
+            &"y".repeat(63),
+            &"z".repeat(63),
+            "end",
+        ]
+        .join(".");
+        let long = format!("{long}{}", "e".repeat(253 - long.len()));
+        assert_eq!(long.len(), 253);
+        let name_of = |uid: &str| {
+            let node = NodeView {
+                name: long.clone(),
+                uid: uid.to_owned(),
+                ..fixtures::node()
+            };
+            let effective = Effective::without_windows(&policy);
+            fence_name(&node, &policy, &effective, &condition)
+        };
+        let name = name_of("uid-1");
+        assert!(name.len() <= FENCE_NAME_CHARS_MAX, "{name}");
+        assert!(
+            name.starts_with(&format!("{label}-")),
+            "{name}: no dot before the hyphen"
+        );
+        assert_eq!(name, name_of("uid-1"));
+        assert_ne!(name, name_of("uid-2"));
+        let claim = claim_value(&name, "deadbeef");
+        assert!(claim.len() <= 63, "{claim} is no value of a taint");
+        assert_eq!(claim_fence(&claim), Some(name.as_str()));
+    }
 }
