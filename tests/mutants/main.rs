@@ -8,8 +8,11 @@
     reason = "it measures how long a mutant takes"
 )]
 
+mod row;
+mod tokens;
 mod workspace;
 
+use row::{Change, Mutated, Places, Sources};
 use std::fs;
 use std::path::Path;
 use std::time::Instant;
@@ -27,9 +30,8 @@ struct Mutant {
     list: &'static str,
     /// The invariant of docs/protocol.md that it serves, and what it does.
     guard: String,
-    file: String,
-    find: String,
-    replace: String,
+    place: String,
+    change: Change,
     layer: Layer,
 }
 
@@ -45,16 +47,18 @@ fn listed(list: &'static str, text: &str, layer: fn(&str) -> Layer) -> Vec<Mutan
     let paragraphs = rows
         .split(|line| line.is_empty())
         .filter(|lines| !lines.is_empty());
-    let mutant = |lines: &[&str]| match lines {
-        [guard, file, find, replace] => Mutant {
+    let mutant = |lines: &[&str]| {
+        let [guard, place, change @ ..] = lines else {
+            panic!("{list}: a mutant is its guard, its place and the change: {lines:?}");
+        };
+        let change = Change::of(change);
+        Mutant {
             list,
             guard: (*guard).to_owned(),
-            file: (*file).to_owned(),
-            find: find.strip_prefix("- ").expect("a line `- `").to_owned(),
-            replace: replace.strip_prefix("+ ").expect("a line `+ `").to_owned(),
-            layer: layer(file),
-        },
-        other => panic!("{list}: a mutant is four lines: {other:?}"),
+            place: (*place).to_owned(),
+            change: change.unwrap_or_else(|| panic!("{list}: {guard}: no change as above")),
+            layer: layer(place),
+        }
     };
     paragraphs.map(mutant).collect()
 }
@@ -64,7 +68,7 @@ enum Verdict {
     Caught(String),
     Survived,
     DoesNotBuild(String),
-    Matches(usize),
+    NotFound(String),
     Hangs,
 }
 
@@ -74,21 +78,22 @@ impl Verdict {
             Self::Caught(test) => format!("caught by {test}"),
             Self::Survived => "SURVIVED".to_owned(),
             Self::DoesNotBuild(error) => format!("DOES NOT BUILD: {error}"),
-            Self::Matches(times) => format!("MATCHES {times} TIMES"),
+            Self::NotFound(why) => format!("NOT FOUND: {why}"),
             Self::Hangs => "HANGS".to_owned(),
         }
     }
 }
 
 /// Takes the guard away, asks the tests, and puts it back.
-fn judge(workspace: &Workspace, mutant: &Mutant) -> Verdict {
-    let file = workspace.file(&mutant.file);
-    let original = fs::read_to_string(&file).expect("a source is readable");
-    let times = original.matches(&mutant.find).count();
-    if times != 1 {
-        return Verdict::Matches(times);
-    }
-    let mutated = original.replacen(&mutant.find, &mutant.replace, 1);
+fn judge(workspace: &Workspace, places: &Places, mutant: &Mutant) -> Verdict {
+    let Mutated {
+        file,
+        original,
+        mutated,
+    } = match places.mutated(&mutant.place, &mutant.change) {
+        Ok(mutated) => mutated,
+        Err(why) => return Verdict::NotFound(why),
+    };
     fs::write(&file, mutated).expect("the mutant is written");
     let verdict = match workspace.test(mutant.layer) {
         Outcome::Passed => Verdict::Survived,
@@ -104,18 +109,22 @@ fn judge(workspace: &Workspace, mutant: &Mutant) -> Verdict {
 #[ignore = "slow: a build for each guard; `make mutants` runs it"]
 fn every_mutant_is_caught() {
     let only = std::env::var("ONLY").unwrap_or_default();
+    let workspace = Workspace::copy_of(Path::new(env!("CARGO_MANIFEST_DIR")));
+    let sources = Sources::below(workspace.root());
+    let places = sources.places();
     let is_meant = |mutant: &Mutant| {
+        let file = places.file(&mutant.place);
         let mut parts = only.split('|');
         parts.any(|part| {
             let is_of_simulation = mutant.layer == workspace::SIMULATION;
             mutant.guard.contains(part)
-                || mutant.file.contains(part)
+                || mutant.place.contains(part)
+                || file.is_some_and(|it| it.contains(part))
                 || part == "simulation" && is_of_simulation
         })
     };
     let mutants: Vec<Mutant> = mutants().into_iter().filter(is_meant).collect();
     assert!(!mutants.is_empty(), "no guard has `{only}` in its name");
-    let workspace = Workspace::copy_of(Path::new(env!("CARGO_MANIFEST_DIR")));
     // Tests that fail by themselves would catch everything.
     let mut passed: Vec<Layer> = Vec::new();
     for layer in mutants.iter().map(|mutant| mutant.layer) {
@@ -132,7 +141,7 @@ fn every_mutant_is_caught() {
     let mut not_caught = 0;
     for (number, mutant) in mutants.iter().enumerate() {
         let started = Instant::now();
-        let verdict = judge(&workspace, mutant);
+        let verdict = judge(&workspace, &places, mutant);
         not_caught += usize::from(!matches!(verdict, Verdict::Caught(_)));
         let row = format!("{:<62} {}", mutant.guard, verdict.words());
         let seconds = started.elapsed().as_secs();
@@ -146,22 +155,15 @@ fn every_mutant_is_caught() {
 
 #[test]
 fn every_guard_of_the_list_is_in_the_sources_once() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let sources = Sources::below(Path::new(env!("CARGO_MANIFEST_DIR")));
+    let places = sources.places();
     let mut wrong = Vec::new();
-    for Mutant {
-        list,
-        guard,
-        file,
-        find,
-        ..
-    } in mutants()
-    {
-        let text = fs::read_to_string(source.join(&file)).expect("a source is readable");
-        let times = text.matches(&find).count();
-        if times != 1 {
-            wrong.push(format!(
-                "tests/mutants/{list}: {guard}: {file} has `{find}` {times} times"
-            ));
+    for mutant in mutants() {
+        let Mutant {
+            list, guard, place, ..
+        } = &mutant;
+        if let Err(why) = places.mutated(place, &mutant.change) {
+            wrong.push(format!("tests/mutants/{list}: {guard}: {place}: {why}"));
         }
     }
     assert!(

@@ -95,9 +95,9 @@ pub const SIMULATION: Layer = Layer {
     }],
 };
 
-/// The layer of a source file.
-pub fn layer(file: &str) -> Layer {
-    match file.split('/').nth(1) {
+/// The layer of a place.
+pub fn layer(place: &str) -> Layer {
+    match place.split("::").next() {
         Some("core") => CORE,
         Some("fence") => FENCE,
         _ => SHELL,
@@ -142,8 +142,13 @@ impl Workspace {
         }
     }
 
+    /// Where the copy is.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// A file of the copy.
-    pub fn file(&self, path: &str) -> PathBuf {
+    fn file(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
 

@@ -1,0 +1,314 @@
+//! One row of a list: a place, which is found by its name in whatever file it is, and what becomes of it.
+
+use crate::tokens::{self, Token};
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// What is done to a function, or whatever the place is.
+pub enum Change {
+    /// The condition around this text is never met, or always.
+    Condition { with: &'static str, around: String },
+    /// It does only this.
+    Returns(String),
+    /// The text, which stands there once, becomes another.
+    Text { find: String, replace: String },
+}
+
+impl Change {
+    pub fn of(lines: &[&str]) -> Option<Self> {
+        let words = |line: &str, kind| {
+            let rest = str::strip_prefix(line, kind)?;
+            let is_whole = rest.is_empty() || rest.starts_with(' ');
+            is_whole.then(|| rest.trim().to_owned())
+        };
+        let condition = |around, with| Self::Condition { with, around };
+        match lines {
+            [line] => None
+                .or_else(|| Some(condition(words(line, "never")?, "&& false")))
+                .or_else(|| Some(condition(words(line, "always")?, "|| true")))
+                .or_else(|| words(line, "returns").map(Self::Returns))
+                .or_else(|| Self::of(&[line, "+"])),
+            [find, replace] => Some(Self::Text {
+                find: words(find, "-")?,
+                replace: words(replace, "+")?,
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// A source file with its mutant.
+pub struct Mutated {
+    pub file: PathBuf,
+    pub original: String,
+    pub mutated: String,
+}
+
+/// All of the product's source files, but for their tests.
+pub struct Sources {
+    root: PathBuf,
+    files: Vec<Source>,
+}
+
+struct Source {
+    file: PathBuf,
+    module: Vec<String>,
+    text: String,
+}
+
+/// With its tokens, and for each bracket the place of its other one.
+struct Parsed<'a> {
+    source: &'a Source,
+    tokens: Vec<Token<'a>>,
+    partners: Vec<usize>,
+}
+
+impl Sources {
+    pub fn below(root: &Path) -> Self {
+        let mut files = Vec::new();
+        read(&root.join("src"), &[], &mut files);
+        for member in entries(&root.join("crates")) {
+            let name = name(&member);
+            read(&member.join("src"), &[name], &mut files);
+        }
+        let root = root.to_owned();
+        Self { root, files }
+    }
+
+    /// Every place, by its name.
+    pub fn places(&self) -> Places<'_> {
+        let mut of_name: BTreeMap<&str, Vec<Place>> = BTreeMap::new();
+        for source in &self.files {
+            let tokens = tokens::tokens(&source.text);
+            let partners = tokens::partners(&tokens);
+            let module: Vec<&str> = source.module.iter().map(String::as_str).collect();
+            let items = tokens::items(&tokens, &partners, &module);
+            let parsed = Rc::new(Parsed {
+                source,
+                tokens,
+                partners,
+            });
+            for (path, range) in items {
+                let parsed = parsed.clone();
+                let name = path[path.len() - 1];
+                of_name.entry(name).or_default().push(Place {
+                    parsed,
+                    path,
+                    range,
+                });
+            }
+        }
+        let root = &self.root;
+        Places { root, of_name }
+    }
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    entries.map(|it| it.expect("an entry").path()).collect()
+}
+
+fn name(path: &Path) -> String {
+    let stem = path.file_stem().expect("a name");
+    stem.to_string_lossy().into_owned()
+}
+
+fn read(folder: &Path, module: &[String], files: &mut Vec<Source>) {
+    for file in entries(folder) {
+        let name = name(&file);
+        let mut module = module.to_vec();
+        if !["mod", "lib", "main"].contains(&name.as_str()) {
+            module.push(name);
+        }
+        if module.last().is_some_and(|it| it == "tests") {
+            continue;
+        }
+        if file.is_dir() {
+            read(&file, &module, files);
+        } else if file.extension().is_some_and(|it| it == "rs") {
+            let text = fs::read_to_string(&file).expect("a source is readable");
+            files.push(Source { file, module, text });
+        }
+    }
+}
+
+struct Place<'a> {
+    parsed: Rc<Parsed<'a>>,
+    path: Vec<&'a str>,
+    range: Range<usize>,
+}
+
+pub struct Places<'a> {
+    root: &'a Path,
+    of_name: BTreeMap<&'a str, Vec<Place<'a>>>,
+}
+
+impl Places<'_> {
+    /// The one place whose path begins with the first name and ends with the others.
+    fn find(&self, wanted: &str) -> Result<&Place<'_>, String> {
+        let names: Vec<&str> = wanted.split("::").collect();
+        let places = self.of_name.get(names[names.len() - 1]);
+        let is_it = |place: &&Place| {
+            place.path.first() == names.first() && place.path[1..].ends_with(&names[1..])
+        };
+        let found: Vec<&Place> = places.into_iter().flatten().filter(is_it).collect();
+        match found[..] {
+            [one] => Ok(one),
+            _ => Err(format!("there are {} of `{wanted}`", found.len())),
+        }
+    }
+
+    /// The file of a place.
+    pub fn file(&self, wanted: &str) -> Option<&str> {
+        let file = &self.find(wanted).ok()?.parsed.source.file;
+        file.strip_prefix(self.root).ok()?.to_str()
+    }
+
+    /// The source without the guard.
+    pub fn mutated(&self, place: &str, change: &Change) -> Result<Mutated, String> {
+        let Place { parsed, range, .. } = self.find(place)?;
+        let Parsed {
+            source,
+            tokens,
+            partners,
+        } = &**parsed;
+        let text = &source.text;
+        let (span, new) = match change {
+            Change::Text { find, replace } => {
+                let (found, bound) = once(tokens, range, find)?;
+                let span = tokens[found.start].start..tokens[found.end - 1].end();
+                (span, with_names(replace, &bound)?)
+            }
+            Change::Returns(value) => {
+                let open = tokens::next(tokens, partners, range.start, &["{"]);
+                let open = open.ok_or("it is no function")?;
+                let span = tokens[open].end()..tokens[range.end - 1].start;
+                (span, format!(" {value} "))
+            }
+            Change::Condition { with, around } => {
+                let found = conditions(tokens, partners, range, around)?;
+                let span = tokens[found.start].start..tokens[found.end - 1].end();
+                let or = tokens::next(tokens, partners, found.start, &["||"]);
+                let is_either = or.is_some_and(|at| at < found.end) && *with == "&& false";
+                let condition = &text[span.clone()];
+                let new = match is_either {
+                    true => format!("({condition}) {with}"),
+                    false => format!("{condition} {with}"),
+                };
+                (span, new)
+            }
+        };
+        let mut mutated = text.clone();
+        mutated.replace_range(span, &new);
+        Ok(Mutated {
+            file: source.file.clone(),
+            original: text.clone(),
+            mutated,
+        })
+    }
+}
+
+/// What the names with a `$` are in the source.
+type Names<'a> = BTreeMap<&'a str, &'a str>;
+
+/// Where the text stands; each name with a `$` stands for a word.
+fn once<'a>(
+    tokens: &[Token<'a>],
+    within: &Range<usize>,
+    text: &'a str,
+) -> Result<(Range<usize>, Names<'a>), String> {
+    let wanted = tokens::tokens(text);
+    let of_names = wanted.iter().filter(|it| it.text == "$").count();
+    let length = wanted.len() - of_names;
+    let fits = |start: usize| {
+        let mut names = Names::new();
+        let mut is_name = false;
+        let mut at = start;
+        for token in &wanted {
+            if token.text == "$" {
+                is_name = true;
+                continue;
+            }
+            let there = tokens[at];
+            let fits = match is_name {
+                true => {
+                    there.is_variable()
+                        && *names.entry(token.text).or_insert(there.text) == there.text
+                }
+                false => there.text == token.text,
+            };
+            if !fits {
+                return None;
+            }
+            is_name = false;
+            at += 1;
+        }
+        Some((start..at, names))
+    };
+    let mut found: Vec<_> = (within.start..(within.end + 1).saturating_sub(length))
+        .filter_map(fits)
+        .collect();
+    match (found.pop(), found.len()) {
+        (Some(one), 0) => Ok(one),
+        (last, others) => {
+            let times = others + usize::from(last.is_some());
+            Err(format!("it has `{text}` {times} times"))
+        }
+    }
+}
+
+fn with_names(text: &str, names: &Names) -> Result<String, String> {
+    let mut parts = text.split('$');
+    let mut whole = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|it: char| !it.is_alphanumeric() && it != '_');
+        let (name, rest) = part.split_at(end.unwrap_or(part.len()));
+        let there = names.get(name);
+        whole += there.ok_or_else(|| format!("`${name}` is not in what is found"))?;
+        whole += rest;
+    }
+    Ok(whole)
+}
+
+/// The condition that has this text, or the only one.
+fn conditions(
+    tokens: &[Token],
+    partners: &[usize],
+    within: &Range<usize>,
+    around: &str,
+) -> Result<Range<usize>, String> {
+    let all = within
+        .clone()
+        .filter(|at| ["if", "while"].contains(&tokens[*at].text));
+    let mut all = all.map(|at| at + 1..condition_end(tokens, partners, at + 1));
+    if around.is_empty() {
+        let only = all.next().ok_or("it has no condition")?;
+        return match all.next() {
+            None => Ok(only),
+            Some(_) => Err("it has several conditions: say what the one has in it".to_owned()),
+        };
+    }
+    let (anchor, _) = once(tokens, within, around)?;
+    let has_it = |it: &Range<usize>| it.contains(&anchor.start) && it.contains(&(anchor.end - 1));
+    let innermost = all.filter(has_it).min_by_key(Range::len);
+    innermost.ok_or_else(|| format!("`{around}` stands in no condition"))
+}
+
+/// Its block or `=>`; a pattern may have braces too.
+fn condition_end(tokens: &[Token], partners: &[usize], start: usize) -> usize {
+    let mut from = start;
+    loop {
+        let end = tokens::next(tokens, partners, from, &["{", "=>"]).unwrap_or(tokens.len());
+        let is_pattern = tokens.get(end).is_some_and(|it| it.text == "{")
+            && tokens
+                .get(partners[end] + 1)
+                .is_some_and(|it| ["=", "|"].contains(&it.text));
+        if !is_pattern {
+            return end;
+        }
+        from = partners[end] + 1;
+    }
+}
