@@ -90,7 +90,7 @@ fn the_bill_of_materials_names_the_crates(image: &Image) -> Result<()> {
     let (_, own) = manifest.split_once("[dependencies]\n").context("no list")?;
     let (own, _) = own.split_once("\n\n").context("a list without an end")?;
     let lines = own.lines().filter(|line| !line.starts_with('#'));
-    let names = lines.filter_map(|line| line.split(' ').next());
+    let names = lines.filter_map(|line| line.split([' ', '.']).next());
     let missing: Vec<&str> = names.filter(|name| !listed.contains(name)).collect();
     ensure!(missing.is_empty(), "the bill lacks {missing:?}: {listed:?}");
     Ok(())
