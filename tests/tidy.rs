@@ -329,7 +329,11 @@ fn every_id_that_is_cited_is_explained() {
         .into_iter()
         .map(|document| fs::read_to_string(root().join(document)).expect("the document"))
         .flat_map(|text| {
-            let rows = text.lines().filter_map(|line| line.strip_prefix("| "));
+            // The first cell of a row, or the heading of a section of its own.
+            let rows = text.lines().filter_map(|line| {
+                line.strip_prefix("| ")
+                    .or_else(|| line.strip_prefix("### "))
+            });
             let first = rows.filter_map(|row| row.split(" |").next().map(str::to_owned));
             let first: Vec<String> = first.collect();
             first
