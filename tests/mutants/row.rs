@@ -9,8 +9,8 @@ use std::rc::Rc;
 
 /// What is done to a function, or whatever the place is.
 pub enum Change {
-    /// The condition around this text is never met, or always.
-    Condition { with: &'static str, around: String },
+    /// The condition that has this text is never met.
+    Never(String),
     /// It does only this.
     Returns(String),
     /// The text, which stands there once, becomes another.
@@ -24,11 +24,9 @@ impl Change {
             let is_whole = rest.is_empty() || rest.starts_with(' ');
             is_whole.then(|| rest.trim().to_owned())
         };
-        let condition = |around, with| Self::Condition { with, around };
         match lines {
             [line] => None
-                .or_else(|| Some(condition(words(line, "never")?, "&& false")))
-                .or_else(|| Some(condition(words(line, "always")?, "|| true")))
+                .or_else(|| words(line, "never").map(Self::Never))
                 .or_else(|| words(line, "returns").map(Self::Returns))
                 .or_else(|| Self::of(&[line, "+"])),
             [find, replace] => Some(Self::Text {
@@ -170,15 +168,16 @@ impl Places<'_> {
     /// The source without the guard.
     pub fn mutated(&self, place: &str, change: &Change) -> Result<Mutated, String> {
         let Place { parsed, range, .. } = self.find(place)?;
+        let parsed = &**parsed;
         let Parsed {
             source,
             tokens,
             partners,
-        } = &**parsed;
+        } = parsed;
         let text = &source.text;
         let (span, new) = match change {
             Change::Text { find, replace } => {
-                let (found, bound) = once(tokens, range, find)?;
+                let (found, bound) = once(parsed, range, find)?;
                 let span = tokens[found.start].start..tokens[found.end - 1].end();
                 (span, with_names(replace, &bound)?)
             }
@@ -188,15 +187,14 @@ impl Places<'_> {
                 let span = tokens[open].end()..tokens[range.end - 1].start;
                 (span, format!(" {value} "))
             }
-            Change::Condition { with, around } => {
-                let found = conditions(tokens, partners, range, around)?;
+            Change::Never(around) => {
+                let found = condition(parsed, range, around)?;
                 let span = tokens[found.start].start..tokens[found.end - 1].end();
                 let or = tokens::next(tokens, partners, found.start, &["||"]);
-                let is_either = or.is_some_and(|at| at < found.end) && *with == "&& false";
                 let condition = &text[span.clone()];
-                let new = match is_either {
-                    true => format!("({condition}) {with}"),
-                    false => format!("{condition} {with}"),
+                let new = match or.is_some_and(|at| at < found.end) {
+                    true => format!("({condition}) && false"),
+                    false => format!("{condition} && false"),
                 };
                 (span, new)
             }
@@ -214,43 +212,18 @@ impl Places<'_> {
 /// What the names with a `$` are in the source.
 type Names<'a> = BTreeMap<&'a str, &'a str>;
 
-/// Where the text stands; each name with a `$` stands for a word.
+/// Where the text stands.
 fn once<'a>(
-    tokens: &[Token<'a>],
+    parsed: &Parsed<'a>,
     within: &Range<usize>,
     text: &'a str,
 ) -> Result<(Range<usize>, Names<'a>), String> {
     let wanted = tokens::tokens(text);
-    let of_names = wanted.iter().filter(|it| it.text == "$").count();
-    let length = wanted.len() - of_names;
     let fits = |start: usize| {
-        let mut names = Names::new();
-        let mut is_name = false;
-        let mut at = start;
-        for token in &wanted {
-            if token.text == "$" {
-                is_name = true;
-                continue;
-            }
-            let there = tokens[at];
-            let fits = match is_name {
-                true => {
-                    there.is_variable()
-                        && *names.entry(token.text).or_insert(there.text) == there.text
-                }
-                false => there.text == token.text,
-            };
-            if !fits {
-                return None;
-            }
-            is_name = false;
-            at += 1;
-        }
-        Some((start..at, names))
+        let (end, names) = fits(parsed, start, &wanted, &Names::new())?;
+        (end <= within.end).then_some((start..end, names))
     };
-    let mut found: Vec<_> = (within.start..(within.end + 1).saturating_sub(length))
-        .filter_map(fits)
-        .collect();
+    let mut found: Vec<_> = within.clone().filter_map(fits).collect();
     match (found.pop(), found.len()) {
         (Some(one), 0) => Ok(one),
         (last, others) => {
@@ -258,6 +231,44 @@ fn once<'a>(
             Err(format!("it has `{text}` {times} times"))
         }
     }
+}
+
+/// Where these tokens end if they begin here. A name with a `$` is a variable, or a field of one.
+fn fits<'a>(
+    parsed: &Parsed<'a>,
+    at: usize,
+    wanted: &[Token<'a>],
+    names: &Names<'a>,
+) -> Option<(usize, Names<'a>)> {
+    let tokens = &parsed.tokens;
+    let name = match wanted {
+        [] => return Some((at, names.clone())),
+        [dollar, name, ..] if dollar.text == "$" => name.text,
+        [first, rest @ ..] if tokens.get(at)?.text == first.text => {
+            return fits(parsed, at + 1, rest, names);
+        }
+        _ => return None,
+    };
+    if at > 0 && tokens[at - 1].text == "." {
+        return None;
+    }
+    let mut end = at;
+    while tokens.get(end)?.is_variable() {
+        let there = &parsed.source.text[tokens[at].start..tokens[end].end()];
+        if names.get(name).is_none_or(|it| *it == there) {
+            let mut names = names.clone();
+            names.insert(name, there);
+            let found = fits(parsed, end + 1, &wanted[2..], &names);
+            if found.is_some() {
+                return found;
+            }
+        }
+        if tokens.get(end + 1)?.text != "." {
+            return None;
+        }
+        end += 2;
+    }
+    None
 }
 
 fn with_names(text: &str, names: &Names) -> Result<String, String> {
@@ -274,25 +285,20 @@ fn with_names(text: &str, names: &Names) -> Result<String, String> {
 }
 
 /// The condition that has this text, or the only one.
-fn conditions(
-    tokens: &[Token],
-    partners: &[usize],
-    within: &Range<usize>,
-    around: &str,
-) -> Result<Range<usize>, String> {
-    let all = within
-        .clone()
-        .filter(|at| ["if", "while"].contains(&tokens[*at].text));
-    let mut all = all.map(|at| at + 1..condition_end(tokens, partners, at + 1));
+fn condition(parsed: &Parsed, within: &Range<usize>, around: &str) -> Result<Range<usize>, String> {
+    let tokens = &parsed.tokens;
+    let begins = |at: &usize| ["if", "while"].contains(&tokens[*at].text);
+    let all = within.clone().filter(begins);
+    let mut all = all.map(|at| at + 1..condition_end(tokens, &parsed.partners, at + 1));
     if around.is_empty() {
         let only = all.next().ok_or("it has no condition")?;
         return match all.next() {
             None => Ok(only),
-            Some(_) => Err("it has several conditions: say what the one has in it".to_owned()),
+            Some(_) => Err("it has several conditions: `never` needs a text of one".to_owned()),
         };
     }
-    let (anchor, _) = once(tokens, within, around)?;
-    let has_it = |it: &Range<usize>| it.contains(&anchor.start) && it.contains(&(anchor.end - 1));
+    let (text, _) = once(parsed, within, around)?;
+    let has_it = |it: &Range<usize>| it.start <= text.start && text.end <= it.end;
     let innermost = all.filter(has_it).min_by_key(Range::len);
     innermost.ok_or_else(|| format!("`{around}` stands in no condition"))
 }

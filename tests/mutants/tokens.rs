@@ -7,9 +7,9 @@ const OPERATORS: [&str; 20] = [
     "%=", "^=", "&=", "|=", "$",
 ];
 
-const KEYWORDS: [&str; 22] = [
+const KEYWORDS: [&str; 21] = [
     "as", "async", "await", "break", "continue", "crate", "else", "false", "for", "if", "in",
-    "let", "loop", "match", "move", "mut", "ref", "return", "self", "super", "true", "while",
+    "let", "loop", "match", "move", "mut", "ref", "return", "super", "true", "while",
 ];
 
 /// A word, a literal, an operator or a bracket.
