@@ -44,7 +44,7 @@ unit: ## Format, lints, and the tests that need no cluster
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	$(CARGO) test --package node-fencing-operator --quiet -- --test-threads=$(UNIT_THREADS)
-	$(CARGO) test --package e2e --lib --quiet -- --test-threads=$(UNIT_THREADS)
+	$(CARGO) test --package e2e --package fencing-testbed --lib --quiet -- --test-threads=$(UNIT_THREADS)
 	$(CARGO) test --package simapi --quiet
 
 # With a dozen clusters on a few cores a Go program has no second core to look for: GOMAXPROCS=1 saves a tenth of the CPU time.

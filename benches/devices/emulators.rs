@@ -1,9 +1,9 @@
 //! Emulated devices in a process of their own: this program, started by itself, which does what it is told line by line.
 
 use anyhow::{Context, Result, ensure};
-use e2e::bmc::{Bmc, BmcCa, Credentials, Plug};
-use e2e::ipmi::{IpmiBmc, Settings};
-use e2e::machine::Power;
+use fencing_testbed::bmc::{Bmc, BmcCa, Credentials, Plug};
+use fencing_testbed::ipmi::{IpmiBmc, Settings};
+use fencing_testbed::power::Power;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::Stdio;

@@ -19,8 +19,8 @@ mod theirs;
 
 use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand, ValueEnum};
-use e2e::bench::Cores;
-use e2e::bench::awake::Awake;
+use fencing_testbed::bench::Cores;
+use fencing_testbed::bench::awake::Awake;
 
 /// What devices cost.
 #[derive(Parser)]

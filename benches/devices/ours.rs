@@ -2,7 +2,7 @@
 
 use crate::emulators::Emulated;
 use anyhow::{Context, Result, bail, ensure};
-use e2e::bmc::Credentials as Known;
+use fencing_testbed::bmc::Credentials as Known;
 use node_fencing_operator::api::drivers::IpmiPrivilege;
 use node_fencing_operator::api::settings::Verification;
 use node_fencing_operator::clock::Clock;

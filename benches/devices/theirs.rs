@@ -2,8 +2,8 @@
 
 use crate::emulators::Emulated;
 use anyhow::{Result, ensure};
-use e2e::bmc::Credentials;
-use e2e::debian::Packages;
+use fencing_testbed::bmc::Credentials;
+use fencing_testbed::debian::Packages;
 use std::path::Path;
 use std::process::{Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};

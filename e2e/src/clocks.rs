@@ -12,8 +12,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::Pid;
 
-use crate::lab::or_skip;
-use crate::process::{Process, Signal};
+use fencing_testbed::process::{Process, Signal};
+use fencing_testbed::skip::or_skip;
 
 /// The function that programs call, as the vDSO's table of symbols has it.
 const FUNCTION: &[u8] = b"__vdso_clock_gettime\0";
@@ -196,7 +196,7 @@ mod tests {
     use rustix::time::{ClockId, clock_gettime};
 
     use super::*;
-    use crate::process::{Guard, Spec};
+    use fencing_testbed::process::{Guard, Spec};
 
     /// The process of the test below: it tells its date, how long it has been awake and the time since boot, in seconds.
     #[test]

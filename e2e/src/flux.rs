@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf, process::Command};
 
 use anyhow::Result;
 
-use crate::{fetch, toolchain::workspace};
+use fencing_testbed::{fetch, paths::workspace};
 
 /// The program that applies standard input to the cluster of `KUBECONFIG`: built at the first time. Blocks.
 pub fn apply() -> Result<PathBuf> {

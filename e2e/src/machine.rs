@@ -1,23 +1,11 @@
 //! What every machine of the lab has, whichever kind of node runs on it.
 //!
-//! A machine has power, a boot ID, a system UUID and a BMC. The BMC talks to the machine through [`Power`] only, so that
-//! a Redfish service of ours, sushy-tools and a test's hand all pull the same plug. A node (real or simulated) runs on it
+//! A machine has power, a boot ID, a system UUID and a BMC, which talks to it through [`Power`] only. A node (real or simulated) runs on it
 //! behind [`Machine`], and breaks in the ways that nodes break.
 
 use std::time::Duration;
 
-/// The plug of a machine: what a BMC can see and do.
-pub trait Power: Send + Sync + 'static {
-    /// The machine's name, which is its Node's name.
-    fn name(&self) -> &str;
-    /// SMBIOS system UUID, in RFC 4122 text form; equals `status.nodeInfo.systemUUID` of the Node.
-    fn system_uuid(&self) -> &str;
-    /// Is the machine powered now?
-    fn is_on(&self) -> bool;
-    /// Cuts the power, or restores it, at once. Idempotent. Returns when the machine is dark (or has begun to boot). Of a machine that is
-    /// suspended an off changes nothing, as of a VM that was saved, and an on resumes it.
-    fn set_power(&self, on: bool);
-}
+use fencing_testbed::power::Power;
 
 /// How a node misbehaves while its machine has power. Each can be combined with the others. A power cycle cures the kubelet
 /// and the mounts, as it does in real life; a partition is the network's and stays.

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::bmc::Which;
 use crate::csi::{Array, EventKind};
-use crate::https::Hold;
 use crate::lab::{LIMIT, Lab, Rig, Stalling};
 use crate::machine::Ailment;
 use crate::proxy::{Matcher, Proxy, writes};
+use fencing_testbed::bmc::Which;
+use fencing_testbed::https::Hold;
 
 /// A point of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

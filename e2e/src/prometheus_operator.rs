@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::{fetch, toolchain::workspace};
+use fencing_testbed::{fetch, paths::workspace};
 
 const MODULE: &str = "github.com/prometheus-operator/prometheus-operator";
 

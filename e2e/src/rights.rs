@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::audit::{ObjectRef, ResponseStatus};
 use crate::control_plane::ControlPlane;
-use crate::toolchain::{lab_directory, workspace};
+use fencing_testbed::paths::{lab_directory, workspace};
 
 /// Below the lab's directory. `make e2e` empties it, and compares it at its end.
 const RECORD: &str = "rights";

@@ -5,9 +5,9 @@ mod other_devices;
 mod system_roots;
 
 use crate::{ended, operator};
-use e2e::bmc::{Credentials, Effect, Plug};
-use e2e::ipmi::{IpmiBmc, PowerBit, RestorePolicy, Settings};
-use e2e::machine::Power;
+use fencing_testbed::bmc::{Credentials, Effect, Plug};
+use fencing_testbed::ipmi::{IpmiBmc, PowerBit, RestorePolicy, Settings};
+use fencing_testbed::power::Power;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::net::IpAddr;

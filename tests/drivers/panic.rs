@@ -5,7 +5,7 @@ use crate::agent;
 use crate::bmc::Bmc;
 use crate::device::{PASSWORD, driver, service, settings_of};
 use crate::ipmi;
-use e2e::secrecy::{Secret, check};
+use fencing_testbed::secrecy::{Secret, check};
 use node_fencing_operator::fence::FenceDriver;
 use node_fencing_operator::telemetry::{LogFormat, start};
 use serde_json::json;

@@ -2,7 +2,7 @@
 
 use crate::agent::{ENDLESS, Question, element, int, settings};
 use crate::pdu_snmpd::Rack;
-use e2e::snmpd::{AUTHENTICATION_PASSWORD, PRIVACY_PASSWORD, USER};
+use fencing_testbed::snmpd::{AUTHENTICATION_PASSWORD, PRIVACY_PASSWORD, USER};
 use node_fencing_operator::fence::pdu::Pdu;
 use node_fencing_operator::fence::{DeviceError, FenceDriver, FenceSession, OffOutcome};
 use serde_json::json;

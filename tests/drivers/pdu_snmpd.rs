@@ -2,9 +2,9 @@
 //! thirty seconds old.
 
 use crate::agent::settings;
-use e2e::bmc::Plug;
-use e2e::process::Guard;
-use e2e::snmpd::{
+use fencing_testbed::bmc::Plug;
+use fencing_testbed::process::Guard;
+use fencing_testbed::snmpd::{
     AUTHENTICATION_PASSWORD, COMMUNITY, Feed, PRIVACY_PASSWORD, Pdu as Emulator, READ_ONLY, SIGNER,
     USER, WATCHER,
 };

@@ -5,7 +5,7 @@ use crate::bmc::{Act, Bmc, reply, reply_with};
 use crate::device::{PASSWORD, SYSTEM, driver, service, settings_of, system, system_with};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use e2e::secrecy::Secret;
+use fencing_testbed::secrecy::Secret;
 use node_fencing_operator::fence::credentials::Credentials;
 use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
 use node_fencing_operator::fence::{Extent, FenceDriver};

@@ -1,6 +1,6 @@
 //! Inputs that are almost good: those of a corpus, changed here and there.
 
-use e2e::splitmix64;
+use fencing_testbed::splitmix64;
 
 /// Longest input in bytes.
 const BYTES_MAX: usize = 4096;

@@ -4,10 +4,12 @@
 use crate::agent;
 use crate::device::local_rules;
 use crate::{ASKED, judge, measured};
-use e2e::bmc::Plug;
-use e2e::ipmi::{IpmiBmc, Settings};
-use e2e::process::Guard;
-use e2e::snmpd::{AUTHENTICATION_PASSWORD, Feed, PRIVACY_PASSWORD, Pdu as Emulator, USER};
+use fencing_testbed::bmc::Plug;
+use fencing_testbed::ipmi::{IpmiBmc, Settings};
+use fencing_testbed::process::Guard;
+use fencing_testbed::snmpd::{
+    AUTHENTICATION_PASSWORD, Feed, PRIVACY_PASSWORD, Pdu as Emulator, USER,
+};
 use node_fencing_operator::api::drivers::IpmiPrivilege;
 use node_fencing_operator::clock::Clock;
 use node_fencing_operator::core::reading::Reading;
@@ -34,7 +36,7 @@ const HEAD: usize = 24;
 
 /// Asks a BMC of the lab once, as the process that is measured.
 pub async fn ask_ipmi(at: SocketAddr) -> String {
-    let account = e2e::bmc::Credentials::default();
+    let account = fencing_testbed::bmc::Credentials::default();
     let data = [
         ("username", account.username),
         ("password", account.password),

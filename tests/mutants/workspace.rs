@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// What the tests need of the sources.
-const PARTS: [&str; 13] = [
+const PARTS: [&str; 14] = [
     "Cargo.toml",
     "Cargo.lock",
     "rust-toolchain.toml",
@@ -20,6 +20,7 @@ const PARTS: [&str; 13] = [
     "benches",
     "deploy",
     // With the scripts of the peers that the drivers are tested with.
+    "crates",
     "e2e",
     "simapi",
     "crds",

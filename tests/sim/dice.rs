@@ -1,6 +1,6 @@
 //! The dice of a seed: everything that is left to chance is drawn here.
 
-use e2e::splitmix64;
+use fencing_testbed::splitmix64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 

@@ -9,7 +9,7 @@
     reason = "symbols with the names and signatures of the C library, and calls of the kernel behind them"
 )]
 
-use e2e::splitmix64;
+use fencing_testbed::splitmix64;
 use std::cell::Cell;
 use std::ffi::{c_int, c_long, c_uint, c_void};
 use std::sync::OnceLock;

@@ -4,25 +4,23 @@
 //! of the machine that it is on, waits until it runs on the other, turns the dark machine on again and waits until it takes
 //! pods again. The first cut is made before the operator starts, so that the table says what Kubernetes does alone.
 //!
-//! What is measured and how is [`cut`], under what condition [`awake`]; [`trace`] is for whoever wants to make the operator faster;
+//! What is measured and how is [`cut`], under what condition [`fencing_testbed::bench::awake`]; [`trace`] is for whoever wants to make the operator faster;
 //! [`report`] prints a block of Markdown, made to be pasted into docs/figures.md as it is.
 
-pub mod awake;
 mod cut;
 mod report;
-pub mod table;
 mod trace;
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use fencing_testbed::bench::Cores;
+use fencing_testbed::bench::awake::Awake;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 
-use self::awake::Awake;
 use self::cut::Cut;
 use self::report::Section;
-pub use self::report::{Cores, mib};
 use crate::lab::{Kind, LIMIT, Lab, Setup, available, has_taint};
 use crate::proxy::writes::QUARANTINE;
 use crate::workload::{Template, node_of, ready_status};

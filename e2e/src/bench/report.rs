@@ -6,10 +6,11 @@ use anyhow::Result;
 use jiff::Timestamp;
 
 use super::cut::{Cut, ms, sorts};
-use super::table::{Table, spread};
 use crate::lab::Kind;
 use crate::operator;
 use crate::toolchain::kubernetes_version;
+use fencing_testbed::bench::table::{Table, spread};
+use fencing_testbed::bench::{Cores, mib};
 
 /// What a fence writes about itself and its node, the quarantine's end included.
 const OF_A_FENCE: [&str; 2] = ["nodes", "nodefences"];
@@ -24,36 +25,6 @@ pub(super) struct Section {
     pub idle_bytes: u64,
     /// The cuts with the operator.
     pub cuts: Vec<Cut>,
-}
-
-/// What the cores have done since the machine started, in ticks of the kernel. They are never idle, see [`super::awake`].
-pub struct Cores {
-    busy: f64,
-    /// Wanted, and given to others by the hypervisor.
-    stolen: f64,
-}
-
-impl Cores {
-    /// Until now. Source: proc_stat(5).
-    pub fn now() -> Self {
-        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-        let all = text.lines().next().unwrap_or_default();
-        let ticks: Vec<f64> = all.split_whitespace().flat_map(str::parse).collect();
-        let sum = |fields: &[usize]| fields.iter().filter_map(|field| ticks.get(*field)).sum();
-        Self {
-            busy: sum(&[0, 1, 2, 5, 6]),
-            stolen: sum(&[7]),
-        }
-    }
-
-    /// How much was taken from them since: figures of a machine that is shared are not those of a quiet one.
-    pub fn since(&self, before: &Self) -> String {
-        let (busy, stolen) = (self.busy - before.busy, self.stolen - before.stolen);
-        format!(
-            "the hypervisor gave {:.0} % of their time to others",
-            100.0 * stolen / (busy + stolen)
-        )
-    }
 }
 
 /// All of it.
@@ -189,9 +160,4 @@ fn writes(sections: &[Section]) -> Table {
         table.words(&format!("`{}`", sort.1), sections.iter().map(cell));
     }
     table
-}
-
-/// In mebibytes.
-pub fn mib(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
 }

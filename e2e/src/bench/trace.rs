@@ -8,8 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::cut::ms;
 use crate::audit::Request;
-use crate::bmc::Entry;
 use crate::lab::Lab;
+use fencing_testbed::bmc::Entry;
 
 /// How long before the deadline the trace begins: what is late is sometimes late because something came right before it.
 const BEFORE: SignedDuration = SignedDuration::from_millis(100);

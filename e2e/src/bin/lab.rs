@@ -5,9 +5,9 @@ use clap::{Parser, Subcommand, ValueEnum};
 use e2e::{
     bench::Plan,
     lab::{Kind, available},
-    moment::Moment,
     toolchain::Toolchain,
 };
+use fencing_testbed::moment::Moment;
 
 /// A Kubernetes cluster in one process tree, with machines whose power can be cut.
 #[derive(Parser)]

@@ -14,8 +14,8 @@ use base64::Engine;
 use serde_json::{Value, json};
 
 use self::pipes::Pipes;
-use crate::debian::Packages;
-use crate::process::{Guard, Process, Spec};
+use fencing_testbed::debian::Packages;
+use fencing_testbed::process::{Guard, Process, Spec};
 
 /// The program below the packages' root: the one in `usr/bin` is a script that calls it by where Debian would have installed it.
 const PROGRAM: &str = "usr/lib/chromium/chromium-headless-shell";
@@ -275,7 +275,7 @@ fn fonts_of(root: &Path, directory: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::debian;
+    use fencing_testbed::debian;
 
     #[tokio::test]
     async fn a_page_is_opened_asked_photographed_and_typed_into() -> Result<()> {

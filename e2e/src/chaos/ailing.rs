@@ -7,10 +7,10 @@ use serde_json::json;
 
 use super::fate::Ailing;
 use super::scene::Scene;
-use crate::bmc::{self, Bmc, Effect, Reading};
-use crate::https::Line;
-use crate::ipmi::{self, IpmiBmc, PowerBit};
 use crate::lab::Rig;
+use fencing_testbed::bmc::{self, Bmc, Effect, Reading};
+use fencing_testbed::https::Line;
+use fencing_testbed::ipmi::{self, IpmiBmc, PowerBit};
 
 /// IPMI's completion code of a node that is busy.
 const NODE_BUSY: u8 = 0xc0;

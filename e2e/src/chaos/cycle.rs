@@ -13,12 +13,12 @@ use super::ailing::Controller;
 use super::fate::{Ailing, Death, Detach, Fate, Mishap, Victim};
 use super::scene::{PODS, Replica, Scene};
 use crate::control_plane::Component;
-use crate::https::Line;
 use crate::lab::Rig;
 use crate::machine::Ailment;
-use crate::process::Signal;
 use crate::proxy::{self, Action, Matcher, writes};
 use crate::workload::{is_ready, node_of};
+use fencing_testbed::https::Line;
+use fencing_testbed::process::Signal;
 
 /// Between two looks at where a pod is.
 const LOOK: Duration = Duration::from_millis(200);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::splitmix64;
+use fencing_testbed::splitmix64;
 
 /// A sequence of throws.
 #[derive(Debug, Clone)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 
 use super::scene::Scene;
-use crate::eventually::eventually;
 use crate::operator::Operator;
+use fencing_testbed::eventually::eventually;
 
 /// Connections are kept for a while after their last use, and threads too.
 const REST: Duration = Duration::from_secs(120);

@@ -8,13 +8,13 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::{Kills, Plan};
-use crate::eventually::eventually;
-use crate::ipmi::{IpmiBmc, Suite};
 use crate::lab::{Lab, Rig, Setup, condition, taints};
 use crate::operator::{self, Operator};
 use crate::proxy::Proxy;
 use crate::proxy::writes::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
 use crate::workload::{Template, node_of, ready_status};
+use fencing_testbed::eventually::eventually;
+use fencing_testbed::ipmi::{IpmiBmc, Suite};
 
 pub(super) const MACHINES: usize = 3;
 /// The machine whose BMC speaks IPMI; those of the others speak Redfish.

@@ -8,7 +8,7 @@ use std::{path::PathBuf, process::Command, sync::atomic::Ordering};
 use anyhow::{Context, Result, ensure};
 
 use super::{Component, ControlPlane};
-use crate::process::{Process, Signal};
+use fencing_testbed::process::{Process, Signal};
 
 /// Those that work on what the API server has, and remember it.
 const CONTROLLERS: [Component; 3] = [

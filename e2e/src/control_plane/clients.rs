@@ -24,10 +24,10 @@ use tokio::{
 };
 
 use super::ControlPlane;
-use crate::{
-    csi, operator,
+use crate::{csi, operator};
+use fencing_testbed::{
+    paths::workspace,
     pki::{self, Credentials, User},
-    toolchain::workspace,
 };
 
 /// Service account tokens of the lab live as long as anybody runs a lab.

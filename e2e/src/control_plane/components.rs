@@ -5,7 +5,8 @@
 use std::path::PathBuf;
 
 use super::{Files, Options};
-use crate::{process::Spec, toolchain::Toolchain};
+use crate::toolchain::Toolchain;
+use fencing_testbed::process::Spec;
 
 /// The controllers that nodes, pods, volumes and workloads depend on, and those that make a namespace usable. Each of the
 /// others would log in with an account of its own and watch what a lab never has: certificate requests, jobs, quotas, services.

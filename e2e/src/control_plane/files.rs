@@ -12,11 +12,11 @@ use std::{
 use anyhow::{Context, Result};
 
 use super::Component;
-use crate::{
+use fencing_testbed::{
+    paths::lab_directory,
     pki::{self, Authority, User},
     ports::Port,
     process::Guard,
-    toolchain,
 };
 
 const AUDIT_LOG: &str = "audit.log";
@@ -162,7 +162,7 @@ impl Files {
 fn directory_for(name: &str) -> Result<PathBuf> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let runs = toolchain::lab_directory().join("run");
+    let runs = lab_directory().join("run");
     remove_old(&runs);
     let directory = runs.join(format!("{name}-{}-{number}", std::process::id()));
     // Process IDs come round again, in containers soon.

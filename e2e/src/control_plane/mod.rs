@@ -2,7 +2,7 @@
 //!
 //! etcd, API server, controller-manager, scheduler, external-attacher and a storage array, as child processes. Every lab has
 //! its own directory, ports, store and certificate authority, so that several run side by side. All of it
-//! ends with the process that started it; see [`crate::process`].
+//! ends with the process that started it; see [`fencing_testbed::process`].
 
 mod backup;
 mod clients;
@@ -27,12 +27,12 @@ use anyhow::{Context, Result, bail, ensure};
 use tokio::time::sleep;
 
 pub use self::{backup::Backup, clients::client, components::Component, files::Files};
-use crate::{deadline, load};
-use crate::{
+use crate::load;
+use crate::{rights, toolchain::Toolchain};
+use fencing_testbed::deadline;
+use fencing_testbed::{
     pki::Authority,
     process::{Guard, Process, Signal},
-    rights,
-    toolchain::Toolchain,
 };
 
 /// How to set up a control plane. The defaults are for tests: short times, a store that is thrown away.

@@ -21,7 +21,7 @@
 //! A control plane is given back only by a test that came to its verdict, and never after somebody laid hands on one of
 //! its components. The others are killed when their test ends; so are, with the process, those that wait here.
 //!
-//! [`Guard`]: crate::process::Guard
+//! [`Guard`]: fencing_testbed::process::Guard
 
 use std::{
     ops::Deref,

@@ -9,7 +9,8 @@ use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
 use anyhow::{Context, Result, ensure};
 
 use super::{Component, ControlPlane, clients, snapshot::Snapshot};
-use crate::{audit::Request, eventually::eventually, process::Guard, rights};
+use crate::{audit::Request, rights};
+use fencing_testbed::{eventually::eventually, process::Guard};
 
 /// As whom the controller-manager asks for the tokens of its controllers, which is the first that it does.
 const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";

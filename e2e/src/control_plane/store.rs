@@ -13,7 +13,8 @@ use rustix::net::sockopt::socket_peercred;
 use serde_json::{Value, json};
 use tokio::{net::UnixStream, time::Instant};
 
-use crate::{plain_http, process::Process};
+use crate::plain_http;
+use fencing_testbed::process::Process;
 
 /// Outside Kubernetes' prefix `/registry`.
 const TOKEN_KEY: &str = "/nodefencing-lab/token";

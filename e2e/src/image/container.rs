@@ -17,10 +17,10 @@ use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 
 use super::Image;
-use crate::{
+use crate::operator::NAMESPACE;
+use fencing_testbed::{
     debian::Packages,
     fetch::run,
-    operator::NAMESPACE,
     process::{Guard, Spec},
 };
 

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub use self::container::Container;
-use crate::{debian, fetch::run, lab::or_skip};
+use fencing_testbed::{debian, fetch::run, skip::or_skip};
 
 /// Names the archive. `make image-test` sets it.
 const VARIABLE: &str = "NODE_FENCING_IMAGE";

@@ -3,13 +3,14 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::devices::{Entry, Exchange, What};
+use super::devices::Entry;
 use super::replay::{Replay, State, fence_of, text, told_by_device};
 use super::rules::{
     COMMAND_CLAIMED, HARD_OFF, INTENT, ON_AFTER_OFF, ON_INTENT, ON_POLICY, ON_RELEASED,
 };
 use super::run::Line;
 use super::{Judgement, ON_ITS_WAY, Rule};
+use fencing_testbed::exchange::{Exchange, What};
 
 pub(super) fn check(replay: &Replay, judgement: &mut Judgement) {
     for line in &replay.run.devices {

@@ -3,7 +3,6 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::devices::What;
 use super::proofs::is_fresh;
 use super::replay::{Replay, State, fence_of, text, told, told_by_device};
 use super::rules::{DELETED_EMPTY, DELETED_OFF, DELETED_PROVEN, MARKED};
@@ -11,6 +10,7 @@ use super::run::Line;
 use super::{Judgement, Rule};
 use crate::audit::{OPERATOR, Request};
 use crate::proxy::writes::{CLAIM, DETACHING};
+use fencing_testbed::exchange::What;
 
 pub(super) fn check(replay: &Replay, judgement: &mut Judgement) {
     let ours = |write: &&Line<Request>| {

@@ -4,7 +4,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::devices::{Entry, Exchange, What};
+use super::devices::Entry;
 use super::pods::Pod;
 use super::replay::{Replay, State, fence_of, text, told, told_by_device};
 use super::rules::{
@@ -15,6 +15,7 @@ use super::run::{JOURNAL, Line, Stall};
 use super::{Judgement, ON_ITS_WAY, Rule, power, volumes};
 use crate::audit::{OPERATOR, Request};
 use crate::volume::journal::Happening;
+use fencing_testbed::exchange::{Exchange, What};
 
 /// The records have milliseconds, and so has how long an answer took.
 const ROUNDING: SignedDuration = SignedDuration::from_millis(5);

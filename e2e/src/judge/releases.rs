@@ -2,11 +2,11 @@
 
 use jiff::Timestamp;
 
-use super::devices::What;
 use super::replay::{Replay, State, fence_of, text, told, told_by_device};
 use super::rules::{DETACHED, OFF_OR_NEW_BOOT, PODS_GONE, QUARANTINED, RELEASE_MODE};
 use super::{Judgement, Rule, power};
 use crate::proxy::writes::QUARANTINE;
+use fencing_testbed::exchange::What;
 
 pub(super) fn check(replay: &Replay, judgement: &mut Judgement) {
     for (node, before, after) in replay.node_changes() {

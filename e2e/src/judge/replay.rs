@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::devices::{Entry, Exchange, What};
+use super::devices::Entry;
 use super::pods::{Attachment, Pod};
 use super::run::{AUDIT, DEVICES, Line, Run};
 use super::{Counts, pods};
 use crate::audit::{OPERATOR, Request};
 use crate::proxy::writes::{CLAIM, DETACHING, OUT_OF_SERVICE};
 use crate::volume::journal::Happening;
+use fencing_testbed::exchange::{Exchange, What};
 
 /// What a write left of an object.
 #[derive(Debug, Clone, Copy)]

@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use super::devices::Entry;
 use crate::audit::Request;
-use crate::moment::Moment;
 use crate::volume::journal::Happening;
 use crate::volume::{WRITES, Write};
+use fencing_testbed::moment::Moment;
 
 pub(crate) const RUN: &str = "run.json";
 pub(crate) const AUDIT: &str = "audit.log";

@@ -14,7 +14,7 @@ use self::history::{History, Step};
 use super::rules::ALL;
 use super::run::Stall;
 use super::{Counts, Judgement};
-use crate::moment::Moment;
+use fencing_testbed::moment::Moment;
 
 /// The names of the rules that were broken.
 fn names(judgement: &Judgement) -> BTreeSet<&'static str> {

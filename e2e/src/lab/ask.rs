@@ -9,9 +9,9 @@ use serde_json::json;
 
 use super::{LIMIT, Lab, condition, resource};
 use crate::audit::Request;
-use crate::eventually::eventually;
 use crate::proxy::writes::OUT_OF_SERVICE;
 use crate::workload::node_of;
+use fencing_testbed::eventually::eventually;
 
 impl Lab {
     /// Waits for an Event about this object, with this reason, and returns its words.

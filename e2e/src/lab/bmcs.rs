@@ -8,10 +8,10 @@ use anyhow::Result;
 
 use super::objects::{ipmi, redfish};
 use super::{Lab, Rig};
-use crate::ipmi::{IpmiBmc, Settings, Suite};
-use crate::ipmi_peers::{Brand, IpmiPeer};
-use crate::machine::Power;
-use crate::sushy::{Libvirt, Sushy};
+use fencing_testbed::ipmi::{IpmiBmc, Settings, Suite};
+use fencing_testbed::ipmi_peers::{Brand, IpmiPeer};
+use fencing_testbed::power::Power;
+use fencing_testbed::sushy::{Libvirt, Sushy};
 
 impl Lab {
     /// Puts sushy-tools' emulator before the machine of this number, and points its FenceDevice there.

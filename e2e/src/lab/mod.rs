@@ -25,21 +25,21 @@ use anyhow::{Context, Result};
 use base64::Engine;
 
 pub use self::ask::escalation;
-pub(crate) use self::availability::or_skip;
 pub use self::availability::{available, available_to_test};
 pub use self::objects::SECRET;
 pub use self::read::{condition, has_taint, resource, stage, taints};
 pub use self::records::Stalling;
-use crate::bmc::{Bmc, BmcCa, Credentials};
 use crate::control_plane::Options;
 use crate::control_plane::pool::{self, Lent};
-use crate::machine::{Machine, Power};
+use crate::machine::Machine;
 use crate::operator::{self, Operator};
 use crate::proxy::Proxy;
 use crate::real::{RealMachine, Room, Wire};
 use crate::simulated::{Fleet, FleetOptions, MachineSpec};
 use crate::volume::Volumes;
 use crate::workload::{Workloads, wait_node_ready};
+use fencing_testbed::bmc::{Bmc, BmcCa, Credentials};
+use fencing_testbed::power::Power;
 
 /// Long enough for anything on a busy machine; nothing waits for it when all is well.
 pub const LIMIT: Duration = Duration::from_secs(120);

@@ -10,9 +10,9 @@ use kube::api::{
 use serde_json::{Value, json};
 
 use super::{Lab, Rig};
-use crate::bmc::Credentials;
-use crate::ipmi::Suite;
 use crate::operator::NAMESPACE;
+use fencing_testbed::bmc::Credentials;
+use fencing_testbed::ipmi::Suite;
 
 /// Name of the Secret with the BMCs' credentials.
 pub const SECRET: &str = "bmc";

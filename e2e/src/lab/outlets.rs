@@ -10,9 +10,9 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
 use super::Lab;
-use crate::machine::Power;
 use crate::operator::NAMESPACE;
-use crate::snmpd::{AUTHENTICATION_PASSWORD, Feed, PRIVACY_PASSWORD, Pdu, USER};
+use fencing_testbed::power::Power;
+use fencing_testbed::snmpd::{AUTHENTICATION_PASSWORD, Feed, PRIVACY_PASSWORD, Pdu, USER};
 
 /// Name of the Secret with the user of the PDUs.
 const SECRET: &str = "pdu";

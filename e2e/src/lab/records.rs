@@ -10,10 +10,11 @@ use jiff::SignedDuration;
 use serde::Serialize;
 
 use super::{Lab, objects};
-use crate::judge::devices::{Entry, Recorder};
+use crate::judge::devices::Entry;
 use crate::judge::run::{AUDIT, DEVICES, Extent, Happened, JOURNAL, RUN, Stall};
 use crate::judge::{self, Judgement};
-use crate::moment::Moment;
+use fencing_testbed::exchange::Recorder;
+use fencing_testbed::moment::Moment;
 
 /// The logs of the devices of a lab, by the nodes of the machines behind them.
 #[derive(Default)]

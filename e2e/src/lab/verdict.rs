@@ -6,9 +6,9 @@ use kube::api::DynamicObject;
 
 use super::{Lab, resource};
 use crate::audit::{OPERATOR, Request};
-use crate::moment::Moment;
 use crate::taints;
 use crate::volume::oracle::VolumeOracle;
+use fencing_testbed::moment::Moment;
 
 impl Lab {
     /// Successful and failed writes of the operator, without Events, which tell and change nothing.

@@ -6,7 +6,7 @@ use kube::api::{Api, DynamicObject};
 use serde_json::Value;
 
 use super::{LIMIT, Lab, stage, taints};
-use crate::eventually::eventually;
+use fencing_testbed::eventually::eventually;
 
 impl Lab {
     /// The newest NodeFence of a node.

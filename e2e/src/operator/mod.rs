@@ -19,11 +19,8 @@ use tokio::time::{Instant, sleep};
 
 use self::program::Program;
 pub use self::program::{binary, plugins};
-use crate::{
-    clocks::Clocks,
-    control_plane::ControlPlane,
-    image::Image,
-    plain_http,
+use crate::{clocks::Clocks, control_plane::ControlPlane, image::Image, plain_http};
+use fencing_testbed::{
     ports::Port,
     process::{Guard, Process, Signal},
     usage::Usage,

@@ -9,10 +9,10 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::{
-    image::{Container, Image},
+use crate::image::{Container, Image};
+use fencing_testbed::{
+    paths::workspace,
     process::{Guard, Spec},
-    toolchain::workspace,
 };
 
 /// A ready binary, to save the call of cargo: `make test` has just built it.

@@ -11,9 +11,9 @@ use kube::runtime::wait::await_condition;
 use serde::de::DeserializeOwned;
 
 use super::{PATIENCE, Stage};
-use crate::moment::Moment;
 use crate::volume::Write;
 use crate::workload::{self, Template};
+use fencing_testbed::moment::Moment;
 
 /// A pod that has written nothing for so long does not write.
 const SILENCE: Duration = Duration::from_secs(3);

@@ -10,9 +10,9 @@ use kube::api::{Api, ListParams};
 use super::evidence::{self, Player};
 use super::{PATIENCE, Stage};
 use crate::machine::Ailment;
-use crate::moment::Moment;
 use crate::volume::journal::{Happening, Journal};
 use crate::workload::{self, Template};
+use fencing_testbed::moment::Moment;
 
 /// `kubectl delete pod`: what ends in which order?
 pub(super) async fn deleted(stage: &Stage<'_>) -> Result<String> {

@@ -11,8 +11,8 @@ use super::evidence::{self, Player};
 use super::{PATIENCE, Stage};
 use crate::control_plane::Component;
 use crate::machine::Boot;
-use crate::moment::Moment;
 use crate::workload::Template;
+use fencing_testbed::moment::Moment;
 
 /// Cuts the power, and restores it once everybody had time to notice nothing.
 async fn cycle(stage: &Stage<'_>, boot: Boot) {

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{Api, Client, ResourceExt};
 use rustls::ServerConfig;
 
-use crate::https::{Body, Call, Cut, Server, Site, body_of};
+use fencing_testbed::https::{Body, Call, Cut, Server, Site, body_of};
 
 /// The series of [kube-state-metrics](https://github.com/kubernetes/kube-state-metrics) about the conditions and taints of the Nodes that
 /// the API server has at each scrape.

@@ -16,11 +16,11 @@ use serde_json::{Value, json};
 
 pub use self::exporter::Exporter;
 pub use self::picture::{Kind, Panel, draw};
-use crate::debian::Packages;
-use crate::eventually::eventually;
 use crate::plain_http;
-use crate::ports::Port;
-use crate::process::{Guard, Process, Spec};
+use fencing_testbed::debian::Packages;
+use fencing_testbed::eventually::eventually;
+use fencing_testbed::ports::Port;
+use fencing_testbed::process::{Guard, Process, Spec};
 
 /// Value of the label `cluster`.
 pub const CLUSTER: &str = "lab";

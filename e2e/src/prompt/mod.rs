@@ -16,13 +16,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use self::command::{Command, Deed, HELP};
-use crate::https::Line;
 use crate::lab::{Kind, LIMIT, Lab, Setup, available};
 use crate::machine::Ailment;
 use crate::operator::{Operator, plugins};
 use crate::timeline::Timeline;
 use crate::toolchain::kubernetes_version;
 use crate::workload::{Template, node_of};
+use fencing_testbed::https::Line;
 
 /// The StatefulSet whose pod moves.
 const WORKLOAD: &str = "database";

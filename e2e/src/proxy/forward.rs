@@ -24,8 +24,8 @@ use super::{
     record::Record,
     rules::{Action, Deed, Edit, Fate, Rules, Spoil},
 };
-use crate::https::{Body, Call, Client, Cut, Journal, Leaf, Passage, Site, body_of};
-use crate::moment::Moment;
+use fencing_testbed::https::{Body, Call, Client, Cut, Journal, Leaf, Passage, Site, body_of};
+use fencing_testbed::moment::Moment;
 
 /// How long a client that is not answered is kept waiting. Longer than any client's patience.
 const SILENCE: Duration = Duration::from_mins(10);

@@ -44,8 +44,8 @@ pub use self::{
     record::Record,
     rules::{Action, Fate, Rule, Spoil},
 };
-pub use crate::https::{Hold, Line};
-use crate::{
+pub use fencing_testbed::https::{Hold, Line};
+use fencing_testbed::{
     https::{Leaf, Server, client, hold},
     pki::Identity,
     ports::Port,

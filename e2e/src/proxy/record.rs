@@ -1,7 +1,7 @@
 //! A request that the proxy received.
 
 use super::matcher::Seen;
-use crate::moment::Moment;
+use fencing_testbed::moment::Moment;
 
 /// One request.
 #[derive(Debug, Clone)]

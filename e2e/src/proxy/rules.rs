@@ -11,7 +11,7 @@ use std::{
 use serde_json::Value;
 
 use super::matcher::{Matcher, Seen};
-use crate::https::Gate;
+use fencing_testbed::https::Gate;
 
 /// What befalls a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::cable::{Cable, Plug};
 use super::processes;
-use crate::process::{Guard, Process, Spec};
+use fencing_testbed::process::{Guard, Process, Spec};
 
 /// How long PID 1 may take to bring the network up. It takes 40 ms.
 const BOOT_LIMIT: Duration = Duration::from_secs(10);

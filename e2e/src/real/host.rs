@@ -6,9 +6,9 @@ use std::{fs, path::PathBuf, process::Command, sync::OnceLock};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{
+use fencing_testbed::{
     debian::Packages,
-    toolchain::{lab_directory, workspace},
+    paths::{lab_directory, workspace},
 };
 
 /// The packages that hold containerd, its shim, ctr and runc.

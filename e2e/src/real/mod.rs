@@ -38,11 +38,14 @@ pub use self::{host::available, processes::Usage, room::Room, wire::Wire};
 use crate::{
     control_plane::ControlPlane,
     csi,
-    machine::{Ailment, Boot, Machine, Power},
-    moment::Moment,
-    process::{Guard, Spec},
+    machine::{Ailment, Boot, Machine},
     toolchain::Toolchain,
     volume::{Volumes, journal::Happening},
+};
+use fencing_testbed::{
+    moment::Moment,
+    power::Power,
+    process::{Guard, Spec},
 };
 
 /// How long after the first pod runs the network plugin comes, on a boot whose pods are to run before the node is Ready.

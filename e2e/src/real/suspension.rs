@@ -10,8 +10,8 @@ use rustix::process::Signal;
 
 use super::{RealMachine, State, processes, remove};
 use crate::machine::Ailment;
-use crate::moment::Moment;
 use crate::volume::journal::Happening;
+use fencing_testbed::moment::Moment;
 
 impl RealMachine {
     /// Makes its ailment true, as far as it runs.

@@ -18,7 +18,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::process::Guard;
+use fencing_testbed::process::Guard;
 
 /// The addresses of one machine and the host's end of its cable.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use anyhow::{Context, Result, ensure};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::{host, uplink::Uplink};
-use crate::{
+use fencing_testbed::{
     eventually::eventually,
     process::{Guard, Process, Spec},
 };

@@ -9,10 +9,11 @@ use tokio::task::AbortHandle;
 use super::kubelet::Kubelet;
 use super::view::Sight;
 use super::{FleetOptions, MachineSpec};
-use crate::machine::{Ailment, Boot, Machine, Power};
-use crate::moment::Moment;
+use crate::machine::{Ailment, Boot, Machine};
 use crate::volume::Volumes;
 use crate::volume::journal::Happening;
+use fencing_testbed::moment::Moment;
+use fencing_testbed::power::Power;
 
 pub(super) struct SimulatedMachine {
     spec: Arc<MachineSpec>,

@@ -7,7 +7,7 @@
 //! aborted by a deletion, and a pod whose deletion began before the boot is never started.
 //!
 //! A boot is one async task, and the power cut is its abortion: whatever the kubelet knew, mounted or was about to send
-//! is gone. Containers write from [`crate::volume`]'s thread and are silent when [`set_power`](crate::machine::Power::set_power) returns.
+//! is gone. Containers write from [`crate::volume`]'s thread and are silent when [`set_power`](fencing_testbed::power::Power::set_power) returns.
 
 mod kubelet;
 mod machine;
@@ -29,9 +29,9 @@ use tokio::task::JoinSet;
 
 use crate::control_plane::ControlPlane;
 use crate::machine::Machine;
-use crate::pki::User;
 use crate::toolchain::kubernetes_version;
 use crate::volume::Volumes;
+use fencing_testbed::pki::User;
 use machine::SimulatedMachine;
 use view::View;
 

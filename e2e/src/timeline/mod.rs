@@ -24,7 +24,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::moment::Moment;
+use fencing_testbed::moment::Moment;
 use told::Told;
 
 /// Something that is true of an object for a while, or that happened.

@@ -8,7 +8,6 @@
 mod version;
 
 use std::{
-    env,
     fs::{self, File},
     io::{IsTerminal, Write},
     os::unix::fs::MetadataExt,
@@ -18,6 +17,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
+use fencing_testbed::paths::{lab_directory, workspace};
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest, Sha256};
 
@@ -67,22 +67,6 @@ struct Program {
     modules: &'static str,
     /// Hash of everything it is made of.
     key: String,
-}
-
-/// `target/lab` of the workspace: everything that a lab leaves on disk is below it.
-pub fn lab_directory() -> PathBuf {
-    workspace().join("target/lab")
-}
-
-/// The root of the repository. What cargo says when it starts this package comes first, because a checkout may have been copied with
-/// all that was built in it.
-pub fn workspace() -> PathBuf {
-    let is_ours = env::var("CARGO_PKG_NAME").is_ok_and(|name| name == env!("CARGO_PKG_NAME"));
-    let started = env::var_os("CARGO_MANIFEST_DIR").filter(|_| is_ours);
-    let package = started.map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
-    let root = package.parent();
-    root.expect("the lab's package is a folder of the workspace")
-        .to_owned()
 }
 
 impl Toolchain {

@@ -11,7 +11,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::csi::{Array, Event, EventKind};
-use crate::moment::Moment;
+use fencing_testbed::moment::Moment;
 
 /// Something that happened to a volume or to a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]

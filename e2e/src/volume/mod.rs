@@ -17,7 +17,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, bail};
 use jiff::Timestamp;
 
-use crate::moment::Moment;
+use fencing_testbed::moment::Moment;
 use journal::Journal;
 use writer::Writers;
 

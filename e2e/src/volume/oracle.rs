@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::journal::Happening;
 use super::{Volumes, Write};
 use crate::csi::Array;
-use crate::moment::Moment;
+use fencing_testbed::moment::Moment;
 
 /// Holds the files of the volumes against the journal.
 #[derive(Debug, Clone)]

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::Write;
-use crate::moment::Moment;
+use fencing_testbed::moment::Moment;
 
 /// How often each container appends a line.
 const PERIOD: Duration = Duration::from_millis(20);

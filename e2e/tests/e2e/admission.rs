@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::control_plane::{Component, ControlPlane, Options, client};
-use e2e::eventually::eventually;
 use e2e::lab::LIMIT;
 use e2e::operator::{NAMESPACE, SERVICE_ACCOUNT};
+use fencing_testbed::eventually::eventually;
 use http::Method;
 use kube::Client;
 use serde::Deserialize;

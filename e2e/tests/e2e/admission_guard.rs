@@ -5,10 +5,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::audit::OPERATOR;
 use e2e::control_plane::{Component, ControlPlane, Options};
-use e2e::eventually::eventually;
 use e2e::lab::LIMIT;
 use e2e::operator::{self, Operator};
-use e2e::toolchain::workspace;
+use fencing_testbed::eventually::eventually;
+use fencing_testbed::paths::workspace;
 use http::Method;
 use serde_json::{Value, json};
 

@@ -7,10 +7,10 @@ use e2e::{
     audit::OPERATOR,
     control_plane::{Component, ControlPlane, Options, pool},
     csi::EventKind,
-    eventually::eventually,
     lab::{LIMIT, Lab, Setup},
     workload::{Template, node_of},
 };
+use fencing_testbed::eventually::eventually;
 use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{Event, Namespace, Node, PersistentVolume, Pod, Secret},

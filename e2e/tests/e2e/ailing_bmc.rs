@@ -7,10 +7,10 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use e2e::ipmi::{Effect, IpmiBmc};
 use e2e::lab::{LIMIT, Lab, Setup, condition, escalation, has_taint};
 use e2e::machine::Ailment;
 use e2e::proxy::writes::OUT_OF_SERVICE;
+use fencing_testbed::ipmi::{Effect, IpmiBmc};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 

@@ -2,10 +2,10 @@
 //! guessed.
 
 use anyhow::{Context, Result, ensure};
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup, has_taint, stage};
 use e2e::proxy::writes::{self, CLAIM, OUT_OF_SERVICE};
 use e2e::taints;
+use fencing_testbed::eventually::eventually;
 use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use serde_json::{Value, json};

@@ -4,11 +4,11 @@
 
 use anyhow::{Context, Result, ensure};
 use e2e::control_plane::Backup;
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Setup, condition, has_taint, stage};
 use e2e::proxy::Matcher;
 use e2e::proxy::writes::{self, CLAIM, OUT_OF_SERVICE};
 use e2e::workload::wait_node_ready;
+use fencing_testbed::eventually::eventually;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::json;

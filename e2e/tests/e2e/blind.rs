@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Setup};
 use e2e::proxy::{Action, Fate, Line, Rule, writes};
+use fencing_testbed::eventually::eventually;
 use serde_json::{Value, json};
 
 use crate::outage::{Watched as Scene, keep_before_the_evidence, node_writes};

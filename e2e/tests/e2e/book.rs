@@ -7,11 +7,13 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
+use e2e::lab;
 use e2e::lab::{Lab, Setup};
 use e2e::operator::plugins;
 use e2e::prometheus::Prometheus;
-use e2e::toolchain::{Toolchain, workspace};
-use e2e::{debian, lab};
+use e2e::toolchain::Toolchain;
+use fencing_testbed::debian;
+use fencing_testbed::paths::workspace;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::PostParams;

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup, condition, stage};
 use e2e::machine::Ailment;
 use e2e::workload::{Template, node_of, wait_node_ready};
+use fencing_testbed::eventually::eventually;
 use kube::api::DynamicObject;
 use serde_json::json;
 

@@ -12,10 +12,12 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use e2e::{
     control_plane::{Component, ControlPlane, Options},
-    eventually::eventually,
     lab::LIMIT,
-    process::{Guard, Spec},
     toolchain::{Toolchain, kubernetes_version},
+};
+use fencing_testbed::{
+    eventually::eventually,
+    process::{Guard, Spec},
 };
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client, api::PostParams};
@@ -67,7 +69,9 @@ async fn two_run_side_by_side() -> Result<()> {
     assert!(found.is_none(), "the two labs share a store");
 
     // The first lab's administrator at the second lab's door, even if it believed the address.
-    let mut config = first.client_config(&e2e::pki::User::admin()).await?;
+    let mut config = first
+        .client_config(&fencing_testbed::pki::User::admin())
+        .await?;
     config.cluster_url = second.url().parse()?;
     let error = Client::try_from(config)?
         .apiserver_version()

@@ -2,10 +2,10 @@
 //! is changed while the machine is being fenced is read again once.
 
 use anyhow::{Context, Result, bail, ensure};
-use e2e::ipmi::{End, IpmiBmc, Which};
 use e2e::lab::{LIMIT, Lab, SECRET, Setup, condition};
 use e2e::machine::Ailment;
 use e2e::operator::NAMESPACE;
+use fencing_testbed::ipmi::{End, IpmiBmc, Which};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;

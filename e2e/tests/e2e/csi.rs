@@ -6,8 +6,8 @@ use anyhow::{Result, ensure};
 use e2e::{
     control_plane::{ControlPlane, Options},
     csi::{self, EventKind, Fault, Faults},
-    eventually::eventually,
 };
+use fencing_testbed::eventually::eventually;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::{
     Api,

@@ -9,9 +9,9 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, SECRET, Setup, stage};
 use e2e::operator::{NAMESPACE, Operator, Options};
+use fencing_testbed::eventually::eventually;
 use futures::{TryStreamExt, stream};
 use http::StatusCode;
 use jiff::Timestamp;

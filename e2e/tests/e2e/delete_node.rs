@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use e2e::audit::Request;
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup, taints};
 use e2e::proxy::writes::{DETACHING, OUT_OF_SERVICE};
-use e2e::toolchain::workspace;
 use e2e::workload::{node_of, wait_node_ready};
+use fencing_testbed::eventually::eventually;
+use fencing_testbed::paths::workspace;
 use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 use tokio::time::sleep;

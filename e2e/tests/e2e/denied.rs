@@ -7,12 +7,12 @@
 
 use anyhow::{Context, Result, ensure};
 use e2e::audit::OPERATOR;
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup, escalation};
 use e2e::point::Point;
 use e2e::proxy::writes::{self, CLAIM, OUT_OF_SERVICE};
 use e2e::proxy::{Matcher, Record, Seen};
 use e2e::rights::LAB_DENIES;
+use fencing_testbed::eventually::eventually;
 use http::Method;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DynamicObject, ListParams};

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
 use e2e::control_plane::{ControlPlane, Options, client};
-use e2e::eventually::eventually;
 use e2e::lab::LIMIT;
 use e2e::operator::{NAMESPACE, SERVICE_ACCOUNT};
+use fencing_testbed::eventually::eventually;
 use http::Method;
 use kube::Client;
 use serde_json::{Value, json};
@@ -175,7 +175,7 @@ async fn the_deployment_gets_a_pod(plane: &ControlPlane) -> Result<()> {
 
 /// The columns of `kubectl get`, also by short name and category.
 async fn tables_answer_the_first_questions(plane: &ControlPlane) -> Result<()> {
-    let examples = e2e::toolchain::workspace().join("tests/data/api/tables.yaml");
+    let examples = fencing_testbed::paths::workspace().join("tests/data/api/tables.yaml");
     let examples = examples
         .to_str()
         .context("the workspace's path is not UTF-8")?;
@@ -286,7 +286,7 @@ async fn applying_again_changes_nothing(plane: &ControlPlane) -> Result<()> {
 
 /// Installs as docs/how-to/install.md says, with the Deployment.
 async fn apply(plane: &ControlPlane) -> Result<String> {
-    let directory = e2e::toolchain::workspace().join("deploy");
+    let directory = fencing_testbed::paths::workspace().join("deploy");
     let path = directory.to_str();
     let path = path.context("the workspace's path is not UTF-8")?;
     plane.kubectl_text(&["apply", "-k", path]).await

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use e2e::bmc::Auth;
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, SECRET, Setup, condition, resource};
 use e2e::operator::NAMESPACE;
 use e2e::workload::wait_node_ready;
+use fencing_testbed::bmc::Auth;
+use fencing_testbed::eventually::eventually;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams};
@@ -213,7 +213,7 @@ async fn the_password_is_wrong(lab: &Lab) -> Result<()> {
     let log = lab.rig(1).bmc.log();
     let wrong = log.iter().filter(|entry| entry.auth == Auth::Wrong).count();
     ensure!(wrong == 3, "{wrong} logins with the wrong password");
-    set_password(lab, &e2e::bmc::Credentials::default().password).await?;
+    set_password(lab, &fencing_testbed::bmc::Credentials::default().password).await?;
     probe_again(lab, "node-1-bmc", 27).await?;
     wait(lab, "FenceDevice", "node-1-bmc", "Ready", "True/Probed").await?;
     Ok(())

@@ -1,9 +1,9 @@
 //! A human's word that a machine is off, where no device can say so: believed on a dark rack, refused by a device that reads On.
 
 use anyhow::{Result, ensure};
-use e2e::bmc::Line;
 use e2e::lab::{Kind, LIMIT, escalation};
 use e2e::machine::Ailment;
+use fencing_testbed::bmc::Line;
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 use serde_json::json;

@@ -1,12 +1,12 @@
 //! Case 2: a kubelet hangs, its containers go on writing, and the policy may turn the machine off.
 
 use anyhow::{Context, Result, ensure};
-use e2e::bmc::Bmc;
 use e2e::lab::{Kind, LIMIT, Lab, Setup, condition, has_taint};
 use e2e::machine::Ailment;
 use e2e::operator::Operator;
 use e2e::proxy::writes::QUARANTINE;
 use e2e::workload::{Template, node_of};
+use fencing_testbed::bmc::Bmc;
 use kube::api::DynamicObject;
 use serde_json::json;
 

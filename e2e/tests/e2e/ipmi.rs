@@ -1,10 +1,10 @@
 //! Cases 1, 2, 4 and 8 once more, over IPMI: on the lab's own BMC with suite 17, and on OpenIPMI's, which none of us wrote, with suite 3.
 
 use anyhow::{Context, Result, ensure};
-use e2e::bmc::{Line, Plug};
-use e2e::ipmi::{GuidForm, IpmiBmc, Suite};
-use e2e::ipmi_peers::{Brand, IpmiPeer};
 use e2e::lab::{Lab, Setup};
+use fencing_testbed::bmc::{Line, Plug};
+use fencing_testbed::ipmi::{GuidForm, IpmiBmc, Suite};
+use fencing_testbed::ipmi_peers::{Brand, IpmiPeer};
 use rustix::process::Signal;
 use serde_json::json;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! A node that its policy keeps its hands off, before its incident is opened and after; and the cap for the whole cluster.
 
 use anyhow::{Result, ensure};
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup, condition, stage};
 use e2e::operator::Options;
+use fencing_testbed::eventually::eventually;
 use jiff::{Timestamp, ToSpan, Unit};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};

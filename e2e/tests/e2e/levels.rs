@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use e2e::bmc::Line;
 use e2e::lab::{LIMIT, Lab, escalation};
 use e2e::machine::Ailment;
-use e2e::snmpd::Pdu;
+use fencing_testbed::bmc::Line;
+use fencing_testbed::snmpd::Pdu;
 use serde_json::{Value, json};
 
 use crate::outage::{Outage, POD};

@@ -7,14 +7,14 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use e2e::bmc::{Effect, Entry, Reading};
-use e2e::eventually::eventually;
-use e2e::ipmi::{IpmiBmc, PowerBit, Suite};
 use e2e::lab::{Kind, LIMIT, Lab, Setup, escalation, has_taint, stage};
 use e2e::machine::Ailment;
 use e2e::operator::Operator;
 use e2e::proxy::writes::CLAIM;
 use e2e::workload::{Template, node_of};
+use fencing_testbed::bmc::{Effect, Entry, Reading};
+use fencing_testbed::eventually::eventually;
+use fencing_testbed::ipmi::{IpmiBmc, PowerBit, Suite};
 use serde_json::{Value, json};
 
 use crate::ipmi::{POWER_DOWN, commands};
@@ -111,7 +111,7 @@ async fn lie(lab: &Lab, ipmi: &IpmiBmc) -> Result<()> {
     redfish.wait_for(LIMIT, is_off).await?;
     redfish.faults(|faults| faults.power_state = Reading::Says(json!("Off")));
     // It reads Off already, and is told all the same.
-    let is_off = |entry: &e2e::ipmi::Entry| entry.power_command() == Some(POWER_DOWN);
+    let is_off = |entry: &fencing_testbed::ipmi::Entry| entry.power_command() == Some(POWER_DOWN);
     ipmi.wait_for(LIMIT, is_off).await.map(drop)
 }
 

@@ -2,11 +2,11 @@
 
 use anyhow::{Result, ensure};
 use e2e::control_plane::Component;
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup, has_taint, stage};
-use e2e::process::Signal;
 use e2e::proxy::Record;
 use e2e::proxy::writes::{self, OUT_OF_SERVICE};
+use fencing_testbed::eventually::eventually;
+use fencing_testbed::process::Signal;
 use serde_json::json;
 
 use crate::outage::{Outage, POD};

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
-use e2e::bmc::{Effect, Reading};
-use e2e::eventually::eventually;
 use e2e::lab::{Kind, LIMIT, Lab, Setup, condition, escalation};
-use e2e::machine::{Ailment, Power};
-use e2e::snmpd::{Feed, Pdu};
+use e2e::machine::Ailment;
+use fencing_testbed::bmc::{Effect, Reading};
+use fencing_testbed::eventually::eventually;
+use fencing_testbed::power::Power;
+use fencing_testbed::snmpd::{Feed, Pdu};
 use jiff::Timestamp;
 use serde_json::json;
 

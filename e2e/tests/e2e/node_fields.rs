@@ -1,7 +1,7 @@
 //! The fields of a Node that the operator must not change: those of its status, and all of its spec but the taints.
 
 use anyhow::{Context, Result, ensure};
-use e2e::toolchain::workspace;
+use fencing_testbed::paths::workspace;
 use http::Method;
 use serde_json::json;
 

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::audit::Request;
-use e2e::bmc::Which;
-use e2e::eventually::eventually;
 use e2e::lab::{Kind, LIMIT, Lab, Rig, Setup, has_taint, resource, stage};
 use e2e::operator::Operator;
 use e2e::proxy::writes::{self, CLAIM};
 use e2e::proxy::{Action, Fate, Hold, Proxy, Rule};
 use e2e::workload::{Template, node_of, wait_node_ready};
+use fencing_testbed::bmc::Which;
+use fencing_testbed::eventually::eventually;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, DynamicObject, Patch, PatchParams};

@@ -2,12 +2,12 @@
 //! line of `kubectl fence status`, until the machine has booted.
 
 use anyhow::{Context, Result, ensure};
-use e2e::bmc::{Effect, Reading};
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, condition, has_taint};
 use e2e::machine::Ailment;
 use e2e::proxy::writes::QUARANTINE;
 use e2e::workload::wait_node_ready;
+use fencing_testbed::bmc::{Effect, Reading};
+use fencing_testbed::eventually::eventually;
 use serde_json::json;
 
 use crate::outage::{Outage, POD};

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
-use e2e::eventually::eventually;
 use e2e::lab::{Kind, LIMIT, escalation};
 use e2e::machine::Ailment;
+use fencing_testbed::eventually::eventually;
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::outage::{Outage, POD};

@@ -16,9 +16,9 @@ mod ship;
 mod terminal;
 
 use anyhow::{Context, Result, ensure};
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup};
 use e2e::machine::Ailment;
+use fencing_testbed::eventually::eventually;
 use serde_json::json;
 
 use crate::human_word::called;
@@ -133,7 +133,7 @@ async fn a_word_is_given_at_the_prompt_when_no_device_answers() -> Result<()> {
         .types("confirm {node} --reason \"both cords are out\"")
         .await?;
     let rig = outage.rig()?;
-    rig.bmc.set_line(e2e::https::Line::Refused)?;
+    rig.bmc.set_line(fencing_testbed::https::Line::Refused)?;
     outage.cut().await?;
     let fence = called(&outage, "DeviceFailed", "").await?;
     session.about(name(&fence)?);
@@ -167,7 +167,7 @@ async fn a_word_is_given_at_the_prompt_when_no_device_answers() -> Result<()> {
     .await?;
     session.types("status").await?;
     session.hold("word")?;
-    rig.bmc.set_line(e2e::https::Line::Up)?;
+    rig.bmc.set_line(fencing_testbed::https::Line::Up)?;
     outage.restore().await?;
     outage.verdict().await
 }

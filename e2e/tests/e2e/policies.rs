@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup, condition, escalation, has_taint, stage, taints};
 use e2e::machine::Ailment;
 use e2e::proxy::writes::CLAIM;
 use e2e::workload::{node_of, wait_node_ready};
+use fencing_testbed::eventually::eventually;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};

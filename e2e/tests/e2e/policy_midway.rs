@@ -2,10 +2,10 @@
 //! holds up the release.
 
 use anyhow::{Context, Result, ensure};
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Setup, condition, has_taint, stage};
 use e2e::proxy::writes::{self, CLAIM, OUT_OF_SERVICE};
 use e2e::proxy::{Action, Fate, Rule};
+use fencing_testbed::eventually::eventually;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};

@@ -7,14 +7,14 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use e2e::bmc::Entry;
 use e2e::lab::{Kind, LIMIT, has_taint};
 use e2e::machine::Boot;
-use e2e::moment::Moment;
 use e2e::point::Point;
 use e2e::proxy::writes::{self, OUT_OF_SERVICE, QUARANTINE};
 use e2e::proxy::{Action, Fate};
 use e2e::workload::wait_node_ready;
+use fencing_testbed::bmc::Entry;
+use fencing_testbed::moment::Moment;
 
 use crate::scene::Scene;
 

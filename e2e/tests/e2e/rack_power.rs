@@ -1,8 +1,8 @@
 //! Case 4: a rack loses its power, and the BMC is as dark as its host. Silence is no proof.
 
 use anyhow::{Result, ensure};
-use e2e::bmc::Line;
 use e2e::lab::{LIMIT, escalation};
+use fencing_testbed::bmc::Line;
 use serde_json::{Value, json};
 
 use crate::outage::{Outage, POD};

@@ -4,7 +4,6 @@
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use e2e::eventually::eventually;
 use e2e::lab::{Kind, LIMIT, Lab, Setup, available_to_test};
 use e2e::machine::Ailment;
 use e2e::operator::{self, Operator};
@@ -12,6 +11,7 @@ use e2e::point::{Held, Point};
 use e2e::proxy::{Matcher, Record};
 use e2e::real::Wire;
 use e2e::taints;
+use fencing_testbed::eventually::eventually;
 use serde_json::json;
 
 use crate::scene::{POD, Scene};

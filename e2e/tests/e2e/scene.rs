@@ -1,12 +1,12 @@
 //! The scene of cases 5 and 6: an outage in the middle of which the operator is held, and the two ways in which it may end.
 
 use anyhow::{Context, Result, ensure};
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, has_taint};
 use e2e::point::{Held, Point};
 use e2e::proxy::writes::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
 use e2e::taints::{self, State};
 use e2e::volume::journal::Happening;
+use fencing_testbed::eventually::eventually;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::json;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::control_plane::{ControlPlane, Options};
-use e2e::toolchain::{is_usual_kubernetes, workspace};
+use e2e::toolchain::is_usual_kubernetes;
+use fencing_testbed::paths::workspace;
 use http_body_util::BodyExt;
 use kube::client::Body;
 use simapi::script::{ALL, play, read};

@@ -2,12 +2,12 @@
 //! their password, and a fence, and all of it is searched. Each kind of driver has a Secret here: Redfish, IPMI, SNMPv3 and SNMPv2c.
 
 use anyhow::{Result, ensure};
-use e2e::bmc::Credentials;
-use e2e::ipmi::Suite;
 use e2e::lab::{Lab, Setup};
 use e2e::operator::{NAMESPACE, Options};
-use e2e::secrecy::{self, check, check_tree};
-use e2e::snmpd::{AUTHENTICATION_PASSWORD, COMMUNITY, PRIVACY_PASSWORD, Pdu};
+use fencing_testbed::bmc::Credentials;
+use fencing_testbed::ipmi::Suite;
+use fencing_testbed::secrecy::{self, check, check_tree};
+use fencing_testbed::snmpd::{AUTHENTICATION_PASSWORD, COMMUNITY, PRIVACY_PASSWORD, Pdu};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, PostParams};
 use serde_json::json;

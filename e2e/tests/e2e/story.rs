@@ -7,11 +7,12 @@ use std::fmt::Write as _;
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
-use e2e::https::Line;
 use e2e::lab::{Lab, Setup, has_taint};
 use e2e::machine::Ailment;
 use e2e::proxy::writes::QUARANTINE;
-use e2e::toolchain::{is_usual_kubernetes, workspace};
+use e2e::toolchain::is_usual_kubernetes;
+use fencing_testbed::https::Line;
+use fencing_testbed::paths::workspace;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, DynamicObject, ListParams};
 use serde_json::json;

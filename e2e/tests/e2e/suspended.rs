@@ -5,14 +5,14 @@
 
 use anyhow::{Context, Result, ensure};
 use e2e::csi::{Fault, Faults};
-use e2e::eventually::eventually;
-use e2e::ipmi::IpmiBmc;
 use e2e::judge::rules::{ATTACHED, ONE_WRITER, Rule, SILENT};
 use e2e::lab::{Kind, LIMIT, Lab, Setup, condition, escalation, has_taint, stage};
 use e2e::proxy::writes::{OUT_OF_SERVICE, QUARANTINE};
-use e2e::sushy::Libvirt;
 use e2e::volume::oracle::DataLoss;
 use e2e::workload::wait_node_ready;
+use fencing_testbed::eventually::eventually;
+use fencing_testbed::ipmi::IpmiBmc;
+use fencing_testbed::sushy::Libvirt;
 use kube::api::DynamicObject;
 use serde_json::json;
 

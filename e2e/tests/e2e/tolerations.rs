@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::control_plane::{ControlPlane, Options};
-use e2e::eventually::eventually;
 use e2e::simulated::{Fleet, FleetOptions, MachineSpec};
-use e2e::toolchain::workspace;
 use e2e::volume::Volumes;
 use e2e::workload::wait_node_ready;
+use fencing_testbed::eventually::eventually;
+use fencing_testbed::paths::workspace;
 use http::Method;
 use kube::Client;
 use serde_json::{Value, json};

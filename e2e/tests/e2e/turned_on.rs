@@ -1,12 +1,12 @@
 //! `powerOn.policy: AfterRecovery`: what the operator has turned off it turns on again after the release, unless somebody says no.
 
 use anyhow::{Result, ensure};
-use e2e::bmc::Bmc;
-use e2e::ipmi::Effect;
 use e2e::lab::{LIMIT, condition, has_taint};
 use e2e::machine::Ailment;
 use e2e::proxy::writes::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
 use e2e::workload::wait_node_ready;
+use fencing_testbed::bmc::Bmc;
+use fencing_testbed::ipmi::Effect;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 

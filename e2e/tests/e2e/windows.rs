@@ -4,8 +4,8 @@
 
 use anyhow::{Context, Result, ensure};
 use e2e::clocks::{Clocks, available_to_test};
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, condition, stage};
+use fencing_testbed::eventually::eventually;
 use jiff::civil::{Date, Time};
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{SignedDuration, Timestamp, ToSpan};

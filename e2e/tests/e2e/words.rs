@@ -1,9 +1,9 @@
 //! Who may give a word in a NodeFence, or create one: each row of `words.yaml` is tried on the real API server by the user whom it names.
 
 use anyhow::{Context, Result, ensure};
-use e2e::eventually::eventually;
 use e2e::lab::LIMIT;
-use e2e::pki::User;
+use fencing_testbed::eventually::eventually;
+use fencing_testbed::pki::User;
 use http::Method;
 use kube::Client;
 use serde::Deserialize;

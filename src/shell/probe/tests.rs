@@ -12,9 +12,9 @@ use crate::shell::context::Context;
 use crate::shell::fake::Cluster;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use e2e::bmc::{Bmc, BmcCa, BmcFaults, Credentials as Login, Plug, Reading};
-use e2e::https::Line;
-use e2e::machine::Power;
+use fencing_testbed::bmc::{Bmc, BmcCa, BmcFaults, Credentials as Login, Plug, Reading};
+use fencing_testbed::https::Line;
+use fencing_testbed::power::Power;
 use serde_json::{Value, json};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -182,7 +182,7 @@ fn logins_and_certificates() -> Vec<Row> {
         ),
         (
             "expired certificate",
-            faulty(|it| it.certificate = e2e::bmc::Certificate::Expired),
+            faulty(|it| it.certificate = fencing_testbed::bmc::Certificate::Expired),
             "TlsIdentity",
         ),
     ]

@@ -3,10 +3,10 @@
 use super::{UUID, assert_told, documents, fence_device, own_address, probed};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use e2e::bmc::{Bmc, BmcCa, Credentials, Plug};
-use e2e::machine::Power;
-use e2e::process::Guard;
-use e2e::snmpd::{COMMUNITY, Feed, Pdu};
+use fencing_testbed::bmc::{Bmc, BmcCa, Credentials, Plug};
+use fencing_testbed::power::Power;
+use fencing_testbed::process::Guard;
+use fencing_testbed::snmpd::{COMMUNITY, Feed, Pdu};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::Output;

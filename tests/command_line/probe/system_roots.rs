@@ -2,7 +2,7 @@
 
 use super::{UUID, text};
 use crate::{ended, operator};
-use e2e::bmc::{Bmc, BmcCa, Credentials, Plug};
+use fencing_testbed::bmc::{Bmc, BmcCa, Credentials, Plug};
 use serde_json::json;
 use std::sync::Arc;
 

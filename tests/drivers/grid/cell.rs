@@ -1,8 +1,8 @@
 //! A cell: how a fault comes about for a driver, and the device with the fault in it.
 
 use crate::ipmi::UUID;
-use e2e::bmc::Plug;
-use e2e::machine::Power;
+use fencing_testbed::bmc::Plug;
+use fencing_testbed::power::Power;
 use futures::future::BoxFuture;
 use node_fencing_operator::core::proof::IdentityRule;
 use node_fencing_operator::fence::FenceDriver;

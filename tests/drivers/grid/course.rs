@@ -1,7 +1,7 @@
 //! What a fence does with a device, step by step, and what was seen of it: reading, command, the reads for a proof, and the judgement.
 
 use super::cell::Bench;
-use e2e::machine::Power;
+use fencing_testbed::power::Power;
 use node_fencing_operator::clock::{self, Clock};
 use node_fencing_operator::core::control::Control;
 use node_fencing_operator::core::observed::{CLAIM, ConditionView, LeaseView, NodeView, TaintView};

@@ -3,12 +3,12 @@
 use super::cell::{BROADCAST, Bench, Cell, ENDLESS, SHORT};
 use super::rows::Fault;
 use crate::ipmi::{bench_with, credentials};
-use e2e::https::Line;
-use e2e::ipmi::{
+use fencing_testbed::https::Line;
+use fencing_testbed::ipmi::{
     Account, Effect, GuidForm, IpmiFaults, Nonsense, Path, PowerBit, Privilege, Reply, Settings,
     Source, Suite, Which,
 };
-use e2e::machine::Power;
+use fencing_testbed::power::Power;
 use node_fencing_operator::fence::FenceDriver;
 use node_fencing_operator::fence::address::Address;
 use node_fencing_operator::fence::ipmi::{Ipmi, IpmiSettings};

@@ -7,9 +7,9 @@ use crate::agent::{
     Agent, Answers, COMMUNITY, OFF, ON, Question, element, int, now, own_address, settings,
 };
 use crate::pdu_snmpd::Rack;
-use e2e::bmc::Plug;
-use e2e::machine::Power;
-use e2e::snmpd::{AUTHENTICATION_PASSWORD, PRIVACY_PASSWORD, USER};
+use fencing_testbed::bmc::Plug;
+use fencing_testbed::power::Power;
+use fencing_testbed::snmpd::{AUTHENTICATION_PASSWORD, PRIVACY_PASSWORD, USER};
 use node_fencing_operator::core::proof::IdentityRule;
 use node_fencing_operator::fence::pdu::{Pdu, PduSettings, targets};
 use serde_json::json;

@@ -4,11 +4,11 @@ use super::cell::{BROADCAST, Bench, Cell, ENDLESS, SHORT, machine};
 use super::rows::Fault;
 use crate::device::local_rules;
 use crate::ipmi::credentials;
-use e2e::bmc::{
+use fencing_testbed::bmc::{
     Bmc, BmcCa, BmcFaults, Certificate, Credentials, Effect, Line, Nonsense, Plug, Reading, Reply,
     Which,
 };
-use e2e::machine::Power;
+use fencing_testbed::power::Power;
 use node_fencing_operator::clock::Clock;
 use node_fencing_operator::fence::FenceDriver;
 use node_fencing_operator::fence::address::Address;

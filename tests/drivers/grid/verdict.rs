@@ -10,7 +10,7 @@ use Verdict::{
     BeginsAnew, Contradicted, Fails, FailsAtDeadline, FailsAtOnce, Hearsay, LandsLate, NeverStable,
     NotThisMachine, ReadsOn, ReadsWithin6s, Refuses, Restored, Shared, Succeeds, Unreadable,
 };
-use e2e::machine::Power;
+use fencing_testbed::power::Power;
 use node_fencing_operator::core::identity::{Reports, Wire, duplicates};
 use node_fencing_operator::core::proof::{IdentityRule, NotProven};
 use node_fencing_operator::core::reading::PowerState;

@@ -1,7 +1,7 @@
 //! The reads for a proof over IPMI.
 
 use super::*;
-use e2e::machine::Power;
+use fencing_testbed::power::Power;
 use node_fencing_operator::core::proof::Require;
 use node_fencing_operator::fence::confirm::{ConfirmPlan, Ended, Together, confirm};
 use std::ops::ControlFlow;

@@ -1,7 +1,7 @@
 //! Logging in: whom the BMC lets in, what it may choose, and that each refusal is told from the others with its way out.
 
 use super::*;
-use e2e::ipmi::{Nonsense, Reply, UnknownUser, Which};
+use fencing_testbed::ipmi::{Nonsense, Reply, UnknownUser, Which};
 use node_fencing_operator::fence::credentials::ALLOWED_HOSTS_ANNOTATION;
 use node_fencing_operator::fence::{Advice, Extent};
 
@@ -21,7 +21,8 @@ async fn a_wrong_password_frees_its_slot_and_is_told_from_an_unknown_user() {
         (error.reason(), error.advice()),
         ("AuthFailed", Advice::Human)
     );
-    let given_up = |entry: &e2e::ipmi::Entry| matches!(entry.asked, Asked::Rakp3 { status: 0x0f });
+    let given_up =
+        |entry: &fencing_testbed::ipmi::Entry| matches!(entry.asked, Asked::Rakp3 { status: 0x0f });
     bench.bmc.wait_for(ENDLESS, given_up).await.unwrap();
     let sessions = bench.bmc.sessions();
     let freed = |end: &End| matches!(end, End::GivenUp(0x0f));
@@ -323,7 +324,7 @@ async fn a_password_or_user_that_ipmi_has_no_room_for_is_refused_with_its_length
     }
     let longest = bench_with(Settings {
         accounts: vec![Account {
-            credentials: e2e::bmc::Credentials {
+            credentials: fencing_testbed::bmc::Credentials {
                 username: "1234567890123456".to_owned(),
                 password: "12345678901234567890".to_owned(),
             },

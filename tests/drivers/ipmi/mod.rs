@@ -9,8 +9,8 @@ mod reads;
 mod seven;
 
 use crate::device::local_rules;
-use e2e::bmc::Plug;
-use e2e::ipmi::{Account, Asked, End, IpmiBmc, Privilege, Settings, Suite};
+use fencing_testbed::bmc::Plug;
+use fencing_testbed::ipmi::{Account, Asked, End, IpmiBmc, Privilege, Settings, Suite};
 use node_fencing_operator::api::drivers::IpmiPrivilege;
 use node_fencing_operator::clock::Clock;
 use node_fencing_operator::core::reading::Reading;

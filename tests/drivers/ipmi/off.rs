@@ -1,8 +1,8 @@
 //! The one command: hard, said once, and what its answers mean.
 
 use super::*;
-use e2e::ipmi::{Nonsense, Reply, Which};
-use e2e::machine::Power;
+use fencing_testbed::ipmi::{Nonsense, Reply, Which};
+use fencing_testbed::power::Power;
 use node_fencing_operator::core::reading::PowerState;
 
 /// The control bytes of the power commands that arrived.
@@ -135,9 +135,12 @@ async fn a_command_without_an_answer_is_unknown_whatever_became_of_it() {
     let mut session = bench.driver().open();
     session.prepare_off().await.unwrap();
     let (outcome, ()) = tokio::join!(session.force_off(), async {
-        let arrived = |entry: &e2e::ipmi::Entry| entry.power_command() == Some(0);
+        let arrived = |entry: &fencing_testbed::ipmi::Entry| entry.power_command() == Some(0);
         bench.bmc.wait_for(ENDLESS, arrived).await.unwrap();
-        bench.bmc.set_line(e2e::https::Line::Refused).unwrap();
+        bench
+            .bmc
+            .set_line(fencing_testbed::https::Line::Refused)
+            .unwrap();
     });
     assert!(
         matches!(&outcome, Ok(OffOutcome::Unknown(error)) if error.reason() == "Unreachable"),

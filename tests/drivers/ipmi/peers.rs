@@ -2,10 +2,10 @@
 //! alone, and each its own manners where the specification leaves room.
 
 use super::*;
-use e2e::debian;
-use e2e::ipmi_peers::{Brand, IpmiPeer};
-use e2e::machine::Power;
-use e2e::process::Guard;
+use fencing_testbed::debian;
+use fencing_testbed::ipmi_peers::{Brand, IpmiPeer};
+use fencing_testbed::power::Power;
+use fencing_testbed::process::Guard;
 use node_fencing_operator::core::reading::PowerState;
 use node_fencing_operator::fence::{Advice, Extent};
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ impl Peer {
     async fn start(brand: Brand, address: [u8; 4]) -> Self {
         let plug = Arc::new(Plug::new("node-1", UUID));
         let (guard, logs) = (Guard::start().unwrap(), tempfile::tempdir().unwrap());
-        let user = e2e::bmc::Credentials::default();
+        let user = fencing_testbed::bmc::Credentials::default();
         let machine = plug.clone();
         let bmc = IpmiPeer::start(brand, address.into(), machine, user, &guard, logs.path());
         Self {

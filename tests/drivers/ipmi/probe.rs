@@ -1,7 +1,7 @@
 //! The look in peace time: what a fence would need, and a word about each thing that is missing.
 
 use super::*;
-use e2e::ipmi::{Nonsense, Reply, RestorePolicy, Which};
+use fencing_testbed::ipmi::{Nonsense, Reply, RestorePolicy, Which};
 use node_fencing_operator::core::reading::PowerState;
 use node_fencing_operator::fence::{Advice, Extent};
 

@@ -1,8 +1,8 @@
 //! Reading the power: what counts as off, who answers, and how often the BMC is asked for it.
 
 use super::*;
-use e2e::ipmi::{GuidForm, Nonsense, PowerBit, Reply, Which};
-use e2e::machine::Power;
+use fencing_testbed::ipmi::{GuidForm, Nonsense, PowerBit, Reply, Which};
+use fencing_testbed::power::Power;
 use node_fencing_operator::core::reading::PowerState;
 
 #[tokio::test]
@@ -146,7 +146,7 @@ async fn a_bmc_that_does_not_tell_its_acpi_state_reads_off() {
         let mut session = bench.driver().open();
         assert!(session.observe().await.unwrap().is_off(), "{what:?}");
         let asked = || {
-            let is_asked = |entry: &e2e::ipmi::Entry| {
+            let is_asked = |entry: &fencing_testbed::ipmi::Entry| {
                 matches!(
                     entry.asked,
                     Asked::Command {

@@ -1,8 +1,8 @@
 //! Seven ways in which a BMC or the network says no, side by side: whoever reads one of them must not take it for another.
 
 use super::*;
-use e2e::https::Line;
-use e2e::ipmi::{Nonsense, Reply, Which};
+use fencing_testbed::https::Line;
+use fencing_testbed::ipmi::{Nonsense, Reply, Which};
 use node_fencing_operator::fence::Advice::{self, Human, Retry, Wait};
 use std::collections::BTreeSet;
 

@@ -5,8 +5,8 @@ mod vendors;
 
 use crate::device::local_rules;
 use crate::ipmi::{UUID, credentials};
-use e2e::bmc::{Bmc, BmcCa, BmcFaults, Credentials, Plug};
-use e2e::machine::Power;
+use fencing_testbed::bmc::{Bmc, BmcCa, BmcFaults, Credentials, Plug};
+use fencing_testbed::power::Power;
 use node_fencing_operator::clock::Clock;
 use node_fencing_operator::core::proof::Require;
 use node_fencing_operator::core::reading::{PowerState, Reading};

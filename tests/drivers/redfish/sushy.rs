@@ -1,10 +1,10 @@
 //! The driver against sushy-tools, which none of us wrote: its answers and its delays are its own.
 
 use super::{ENDLESS, PLAN, confirmed, machine, power_off, settings};
-use e2e::bmc::{BmcCa, Credentials, Plug};
-use e2e::machine::Power;
-use e2e::process::Guard;
-use e2e::sushy::{Libvirt, Sushy};
+use fencing_testbed::bmc::{BmcCa, Credentials, Plug};
+use fencing_testbed::power::Power;
+use fencing_testbed::process::Guard;
+use fencing_testbed::sushy::{Libvirt, Sushy};
 use node_fencing_operator::core::reading::PowerState;
 use node_fencing_operator::fence::confirm::{ConfirmPlan, Ended};
 use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};

@@ -1,9 +1,9 @@
 //! What one vendor's BMC does and another's does not, each as reports of users tell it.
 
 use super::{ENDLESS, PLAN, Rack, alone, power_off, words};
-use e2e::bmc::{Accepted, Advertise, Auth, Certificate, Effect, Reading as Says};
-use e2e::https::Line;
-use e2e::machine::Power;
+use fencing_testbed::bmc::{Accepted, Advertise, Auth, Certificate, Effect, Reading as Says};
+use fencing_testbed::https::Line;
+use fencing_testbed::power::Power;
 use node_fencing_operator::core::reading::{PowerState, Reading};
 use node_fencing_operator::fence::confirm::{ConfirmPlan, Ended, confirm};
 use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
@@ -278,7 +278,7 @@ async fn a_command_target_out_of_the_service_is_refused() {
 /// A BMC that has restarted makes its certificate anew, and has the right one a moment later; or it knows no systems yet.
 #[tokio::test]
 async fn what_needs_a_human_a_moment_after_an_answer_is_asked_again_once() {
-    type Change = fn(&mut e2e::bmc::BmcFaults, bool);
+    type Change = fn(&mut fencing_testbed::bmc::BmcFaults, bool);
     let certificate: Change = |faults, is_wrong| {
         faults.certificate = match is_wrong {
             true => Certificate::Untrusted,

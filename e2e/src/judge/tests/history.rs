@@ -12,9 +12,9 @@ use crate::audit::OPERATOR;
 use crate::judge::replay::text;
 use crate::judge::run::{Stall, Texts};
 use crate::judge::{Judgement, judge_run};
-use crate::moment::Moment;
 use crate::proxy::writes::{CLAIM, DETACHING, OUT_OF_SERVICE, QUARANTINE};
 use crate::volume::Write;
+use fencing_testbed::moment::Moment;
 
 /// The volume of the history.
 const VOLUME: &str = "work-db";

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use e2e::debian::{self, Packages};
-use e2e::toolchain::workspace;
+use fencing_testbed::debian::{self, Packages};
+use fencing_testbed::paths::workspace;
 use serde_json::Value;
 
 const RULES: &str = "charts/node-fencing-operator/files/alerts.yaml";

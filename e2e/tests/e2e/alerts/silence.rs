@@ -8,13 +8,13 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use e2e::debian;
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup};
 use e2e::operator::Operator;
 use e2e::prometheus::{Job, Prometheus};
 use e2e::proxy::{Action, Line, Matcher, Proxy, Rule, writes};
 use e2e::workload::wait_node_ready;
+use fencing_testbed::debian;
+use fencing_testbed::eventually::eventually;
 use http::Method;
 use jiff::Timestamp;
 use serde_json::json;

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 use e2e::operator::NAMESPACE;
-use e2e::toolchain::{Toolchain, workspace};
+use e2e::toolchain::Toolchain;
+use fencing_testbed::paths::workspace;
 use tokio::process::Command;
 
 use super::{HELMS, KUBE_VERSION, RELEASE, by_name, documents, path, render, run, text};

@@ -14,11 +14,12 @@ use std::process::Output;
 
 use anyhow::{Context, Result, ensure};
 use e2e::control_plane::{ControlPlane, Options};
-use e2e::eventually::eventually;
 use e2e::lab::LIMIT;
 use e2e::operator::{NAMESPACE, SERVICE_ACCOUNT};
 use e2e::prometheus_operator;
-use e2e::toolchain::{Toolchain, workspace};
+use e2e::toolchain::Toolchain;
+use fencing_testbed::eventually::eventually;
+use fencing_testbed::paths::workspace;
 use serde_json::{Value, json};
 use tokio::process::Command;
 

@@ -5,10 +5,10 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 use e2e::control_plane::{ControlPlane, Options};
-use e2e::eventually::eventually;
 use e2e::lab::LIMIT;
 use e2e::operator::{self, NAMESPACE, Operator, SERVICE_ACCOUNT};
-use e2e::toolchain::workspace;
+use fencing_testbed::eventually::eventually;
+use fencing_testbed::paths::workspace;
 use http::Method;
 use serde_json::{Value, json};
 use tokio::process::Command;

@@ -5,10 +5,10 @@
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup};
 use e2e::operator::{self, NAMESPACE, Operator, SERVICE_ACCOUNT};
 use e2e::workload::Template;
+use fencing_testbed::eventually::eventually;
 use serde_json::{Value, json};
 
 use super::{RELEASE, chart};

@@ -6,7 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 use e2e::control_plane::ControlPlane;
-use e2e::toolchain::{Toolchain, workspace};
+use e2e::toolchain::Toolchain;
+use fencing_testbed::paths::workspace;
 use tokio::process::Command;
 
 /// A line that calls Helm.

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use e2e::control_plane::{ControlPlane, Options};
 use e2e::operator::NAMESPACE;
-use e2e::toolchain::workspace;
+use fencing_testbed::paths::workspace;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

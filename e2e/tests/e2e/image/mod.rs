@@ -16,7 +16,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::image::Image;
 use e2e::lab::{Lab, Setup};
 use e2e::operator::Options;
-use e2e::toolchain::workspace;
+use fencing_testbed::paths::workspace;
 use http::StatusCode;
 use serde_json::Value;
 

@@ -2,10 +2,10 @@
 //! by hand, confirmed in vain and let go of, and one that is let go of while an off command is on its way.
 
 use anyhow::{Context, Result, ensure};
-use e2e::bmc::Which;
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup, stage};
 use e2e::machine::Ailment;
+use fencing_testbed::bmc::Which;
+use fencing_testbed::eventually::eventually;
 use serde_json::json;
 
 use super::counted;

@@ -2,9 +2,9 @@
 //! again in another boot.
 
 use anyhow::{Context, Result, ensure};
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup};
 use e2e::machine::Ailment;
+use fencing_testbed::eventually::eventually;
 use serde_json::json;
 
 use super::session::{Session, typed};

@@ -16,8 +16,8 @@ mod refused;
 mod well;
 
 use anyhow::{Context, Result, ensure};
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab};
+use fencing_testbed::eventually::eventually;
 use serde_json::Value;
 
 use super::session::{Session, typed};

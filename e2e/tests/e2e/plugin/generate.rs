@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::process::Output;
 
 use anyhow::{Context, Result, ensure};
-use e2e::bmc::{Auth, Nonsense, Reply, Which};
 use e2e::control_plane::ControlPlane;
 use e2e::lab::{Lab, Setup};
 use e2e::operator::NAMESPACE;
+use fencing_testbed::bmc::{Auth, Nonsense, Reply, Which};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -302,7 +302,7 @@ w-2,ipmi,10.20.0.12,bmc,012,,,3,Administrator,6230,
 async fn asks_at_a_terminal(lab: &Lab, line: &str) -> Result<()> {
     let plane = &lab.control_plane;
     let bmcs = [1, 2].map(|number| &lab.rig(number).bmc);
-    let is_login = |it: &e2e::bmc::Entry| it.auth != Auth::None;
+    let is_login = |it: &fencing_testbed::bmc::Entry| it.auth != Auth::None;
     let logins = || bmcs.iter().flat_map(|it| it.log()).filter(is_login).count();
     let before = logins();
     let question = "read their systems? [y/N]";

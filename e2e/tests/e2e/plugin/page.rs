@@ -7,12 +7,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use e2e::browser::{Browser, Key};
-use e2e::debian;
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup};
 use e2e::machine::Ailment;
-use e2e::process::{Process, Spec};
-use e2e::toolchain::workspace;
+use fencing_testbed::debian;
+use fencing_testbed::eventually::eventually;
+use fencing_testbed::paths::workspace;
+use fencing_testbed::process::{Process, Spec};
 use serde_json::json;
 use tokio::process::Command;
 

@@ -2,9 +2,9 @@
 //! role for reading sees everything, one without is told which role it takes.
 
 use anyhow::{Context, Result, ensure};
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup, condition};
 use e2e::operator::plugins;
+use fencing_testbed::eventually::eventually;
 use serde_json::json;
 use tokio::process::Command;
 
@@ -77,10 +77,10 @@ async fn a_test_says_why_a_fence_would_not_work() -> Result<()> {
     let outage = Outage::of(lab, "ConfirmOnly", json!({})).await?;
     let mut session = Session::new(&outage.lab, &outage.node, "A BMC is dark");
     let rig = outage.rig()?;
-    rig.bmc.set_line(e2e::https::Line::Refused)?;
+    rig.bmc.set_line(fencing_testbed::https::Line::Refused)?;
     let (code, _) = session.exits("test {node}").await?;
     ensure!(code == 1, "{}", session.told());
-    rig.bmc.set_line(e2e::https::Line::Up)?;
+    rig.bmc.set_line(fencing_testbed::https::Line::Up)?;
     // Until a probe that was asked for has come, the last word stands.
     let (code, _) = session.exits("test {node}").await?;
     ensure!(code == 0, "{}", session.told());

@@ -2,9 +2,9 @@
 //! spelling. Simulated kubelets serve no logs; that they could not be read is then in the archive too, and what is done with logs is for unit tests.
 
 use anyhow::{Result, ensure};
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup, base64};
 use e2e::operator::NAMESPACE;
+use fencing_testbed::eventually::eventually;
 use serde_json::json;
 use tokio::process::Command;
 

@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result, ensure};
 use e2e::csi::DRIVER;
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab};
 use e2e::workload::node_of;
+use fencing_testbed::eventually::eventually;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::ListParams;

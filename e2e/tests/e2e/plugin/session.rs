@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use e2e::control_plane::ControlPlane;
 use e2e::lab::Lab;
 use e2e::operator::plugins;
-use e2e::toolchain::workspace;
+use fencing_testbed::paths::workspace;
 use tokio::process::Command;
 
 use super::golden::{canonical, difference};

@@ -3,7 +3,8 @@
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use e2e::toolchain::{Toolchain, workspace};
+use e2e::toolchain::Toolchain;
+use fencing_testbed::paths::workspace;
 
 /// A version that no release has.
 const ARCHIVES: [&str; 2] = ["linux_amd64", "linux_arm64"];

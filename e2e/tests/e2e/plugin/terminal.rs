@@ -9,9 +9,9 @@ use std::process::ExitStatus;
 
 use anyhow::{Context, Result, ensure};
 use e2e::control_plane::ControlPlane;
-use e2e::eventually::eventually;
 use e2e::lab::LIMIT;
 use e2e::operator::plugins;
+use fencing_testbed::eventually::eventually;
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{LocalModes, tcgetattr};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

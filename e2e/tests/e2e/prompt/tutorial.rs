@@ -9,8 +9,8 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
-use e2e::eventually::eventually;
-use e2e::toolchain::workspace;
+use fencing_testbed::eventually::eventually;
+use fencing_testbed::paths::workspace;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 use tokio::time::timeout;

@@ -8,7 +8,8 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use e2e::machine::{Ailment, Machine, Power};
+use e2e::machine::{Ailment, Machine};
+use fencing_testbed::power::Power;
 use k8s_openapi::api::core::v1::Node;
 
 use super::{Lab, wait_for};

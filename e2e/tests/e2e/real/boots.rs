@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use e2e::{
-    machine::{Boot, Machine, Power},
-    moment::Moment,
+    machine::{Boot, Machine},
     workload::{Template, ready_status, wait_node_ready},
 };
+use fencing_testbed::{moment::Moment, power::Power};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use tokio::time::sleep;

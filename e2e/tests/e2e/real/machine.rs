@@ -7,11 +7,11 @@ use std::{
 
 use anyhow::{Context, Result};
 use e2e::{
-    machine::{Ailment, Machine, Power},
-    moment::Moment,
+    machine::{Ailment, Machine},
     real::{RealMachine, Usage},
     workload::{Template, node_of, wait_node_ready},
 };
+use fencing_testbed::{moment::Moment, power::Power};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;

@@ -18,11 +18,12 @@ use e2e::{
         pool::{self, Lent},
     },
     lab::{Kind, available_to_test},
-    machine::{Machine, Power},
+    machine::Machine,
     real::{RealMachine, Room},
     volume::{Volumes, Write, oracle::VolumeOracle},
     workload::{Workloads, ready_status},
 };
+use fencing_testbed::power::Power;
 use k8s_openapi::api::core::v1::{Node, NodeSystemInfo};
 use kube::{Api, Client};
 use tokio::time::sleep;

@@ -3,7 +3,7 @@
 use super::*;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use e2e::bmc::{Bmc, BmcCa, Credentials as Login, Plug};
+use fencing_testbed::bmc::{Bmc, BmcCa, Credentials as Login, Plug};
 use std::net::IpAddr;
 
 /// What a device says whose CA is said to stand in an object of this kind, with this content.

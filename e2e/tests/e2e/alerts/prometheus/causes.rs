@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use e2e::bmc::{Line, Nonsense, Reading, Reply, Which};
 use e2e::csi::{Fault, Faults};
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Rig, escalation, has_taint};
 use e2e::machine::Ailment;
 use e2e::proxy::writes::{self, OUT_OF_SERVICE, QUARANTINE};
 use e2e::proxy::{Action, Fate, Matcher, Rule};
-use e2e::toolchain::workspace;
+use fencing_testbed::bmc::{Line, Nonsense, Reading, Reply, Which};
+use fencing_testbed::eventually::eventually;
+use fencing_testbed::paths::workspace;
 use http::Method;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;

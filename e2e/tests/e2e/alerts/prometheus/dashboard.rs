@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
 use e2e::prometheus::{Kind, Panel, Series, draw};
-use e2e::toolchain::workspace;
+use fencing_testbed::paths::workspace;
 use jiff::Timestamp;
 use serde_json::Value;
 

@@ -12,8 +12,9 @@ mod scene;
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
-use e2e::debian;
-use e2e::toolchain::{Toolchain, workspace};
+use e2e::toolchain::Toolchain;
+use fencing_testbed::debian;
+use fencing_testbed::paths::workspace;
 use serde_json::{Map, Value, json};
 use tokio::process::Command;
 

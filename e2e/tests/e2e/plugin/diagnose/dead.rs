@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 use e2e::csi::{Fault, Faults};
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup, stage};
 use e2e::workload::{is_ready, wait_node_ready};
+use fencing_testbed::eventually::eventually;
 use serde_json::json;
 
 use super::{asked, found, ids};

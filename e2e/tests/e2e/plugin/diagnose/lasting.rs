@@ -5,10 +5,10 @@
 use anyhow::{Context, Result, ensure};
 use e2e::control_plane::Component;
 use e2e::csi::{DRIVER, Fault, Faults};
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup};
 use e2e::machine::Ailment;
 use e2e::workload::{is_ready, node_of, wait_node_ready};
+use fencing_testbed::eventually::eventually;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 

@@ -1,9 +1,9 @@
 //! FailedMount as upstream's kubelet writes it: of a local disk that is not there (D17). The words are the kubelet's, and in no list of ours.
 
 use anyhow::Result;
-use e2e::eventually::eventually;
 use e2e::lab::{Kind, LIMIT, Lab, Setup};
 use e2e::workload::WRITER_IMAGE;
+use fencing_testbed::eventually::eventually;
 use serde_json::json;
 
 use super::later::Later;

@@ -2,10 +2,10 @@
 
 use anyhow::{Result, ensure};
 use e2e::csi::DRIVER;
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab, Setup};
 use e2e::machine::Ailment;
 use e2e::workload::is_ready;
+use fencing_testbed::eventually::eventually;
 use serde_json::{Value, json};
 
 use super::{asked, found, ids, many};

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use e2e::bench::Cores;
-use e2e::bench::awake::Awake;
-use e2e::bench::table::{Table, median, spread};
-use e2e::eventually::eventually;
 use e2e::lab::{LIMIT, Lab};
 use e2e::workload::{is_ready, node_of};
+use fencing_testbed::bench::Cores;
+use fencing_testbed::bench::awake::Awake;
+use fencing_testbed::bench::table::{Table, median, spread};
+use fencing_testbed::eventually::eventually;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::Value;
