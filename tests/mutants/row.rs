@@ -179,7 +179,10 @@ impl Places<'_> {
             Change::Text { find, replace } => {
                 let (found, bound) = once(parsed, range, find)?;
                 let span = tokens[found.start].start..tokens[found.end - 1].end();
-                (span, with_names(replace, &bound)?)
+                let new = with_names(replace, &bound)?;
+                let within = found.start - range.start..found.end - range.start;
+                known(&new, &tokens[range.clone()], &within)?;
+                (span, new)
             }
             Change::Returns(value) => {
                 let open = tokens::next(tokens, partners, range.start, &["{"]);
@@ -282,6 +285,24 @@ fn with_names(text: &str, names: &Names) -> Result<String, String> {
         whole += rest;
     }
     Ok(whole)
+}
+
+/// A variable that is neither in the place nor twice in the new text was renamed: the mutant would not build.
+fn known(new: &str, place: &[Token], found: &Range<usize>) -> Result<(), String> {
+    let new = tokens::tokens(new);
+    let text = [&place[..found.start], &new, &place[found.end..]].concat();
+    for at in found.start..found.start + new.len() {
+        let it = &text[at];
+        let is_field = at > 0 && [".", "::"].contains(&text[at - 1].text);
+        let next = text.get(at + 1).map_or("", |it| it.text);
+        let is_other = ["(", "!", "::", ":"].contains(&next);
+        let of_it = |other: &&Token| other.text == it.text;
+        let is_known = || place.iter().any(|it| of_it(&it)) || new.iter().filter(of_it).count() > 1;
+        if it.is_variable() && it.text != "_" && !is_field && !is_other && !is_known() {
+            return Err(format!("it has no `{}`", it.text));
+        }
+    }
+    Ok(())
 }
 
 /// The condition that has this text, or the only one.
