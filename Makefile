@@ -43,8 +43,8 @@ test: unit e2e ## Run every test: format, lints, unit, golden, API, end to end
 unit: ## Format, lints, and the tests that need no cluster
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
-	$(CARGO) test --package node-fencing-operator --quiet -- --test-threads=$(UNIT_THREADS)
-	$(CARGO) test --package e2e --package fencing-testbed --lib --quiet -- --test-threads=$(UNIT_THREADS)
+	$(CARGO) test --quiet -- --test-threads=$(UNIT_THREADS)
+	$(CARGO) test --package e2e --lib --quiet -- --test-threads=$(UNIT_THREADS)
 	$(CARGO) test --package simapi --quiet
 
 # With a dozen clusters on a few cores a Go program has no second core to look for: GOMAXPROCS=1 saves a tenth of the CPU time.
@@ -99,19 +99,19 @@ bench-devices: ## 100 BMCs turned off by one process, one status, 1,000 devices 
 mutants: ## Remove each guard of the protocol in a copy: a test must catch it (slow)
 	nice $(CARGO) test --package node-fencing-operator --test mutants -- --ignored --nocapture
 
-cargo-mutants: ## cargo-mutants (which you install) over FILES="src/core/taint.rs ..."; a survivor needs a reason in tests/mutants/survivors.txt (slow)
+cargo-mutants: ## cargo-mutants (which you install) over FILES="crates/core/src/taint.rs ..."; a survivor needs a reason in tests/mutants/survivors.txt (slow)
 	nice tests/mutants/cargo-mutants $(FILES)
 
-switched-mutants: ## The same over FILES of src/core, the parsers and src/shell/{act,draft,merge}.rs, in one build with each mutant behind a switch: a second for each, not ten
+switched-mutants: ## The same over FILES of crates/core/src, the parsers and src/shell/{act,draft,merge}.rs, in one build with each mutant behind a switch: a second for each, not ten
 	nice tests/mutants/switched/run $(FILES)
 
 # With debug assertions and overflow checks, as `make test` has them. A case of the property that is skipped is 2,880 looks at the clock: a million
 # of them would take days, and `make test` has 200.
 soak: ## The model (up to 8.5 GB, two rows at a time; SOAK_STATES=20000000 for less), the simulation (SOAK_SEEDS=50000) and the properties, each far beyond what every test has time for (hours)
 	CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true \
-	$(CARGO) test --release --package node-fencing-operator --test model -- --ignored --nocapture
+	$(CARGO) test --release --package fencing-core --test model -- --ignored --nocapture
 	CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true PROPTEST_CASES=1000000 \
-	$(CARGO) test --release --package node-fencing-operator --lib --test golden -- properties:: any_answers:: --skip minute_by_minute
+	$(CARGO) test --release --lib --test golden -- properties:: any_answers:: --skip minute_by_minute
 	CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true SEEDS=0..$(SOAK_SEEDS) \
 	$(CARGO) test --release --package node-fencing-operator --test sim seeds -- --nocapture
 
@@ -136,7 +136,7 @@ image-test: ## Build the image, look into it, and have a fence go through from i
 	NODE_FENCING_IMAGE=$(CURDIR)/target/image/$(TARGET).tar $(CARGO) test --package e2e --test e2e -- --ignored --nocapture image::$(TARGET)::
 
 generate: ## Rewrite the generated files (crds/, golden answers, the chart's, docs/reference)
-	UPDATE=1 $(CARGO) test --package node-fencing-operator --quiet
+	UPDATE=1 $(CARGO) test --quiet
 
 book: ## Render docs/ as HTML to target/book, and follow its links within the book (the first time it builds mdBook, some minutes)
 	hack/book

@@ -30,11 +30,12 @@
     )
 )]
 
-pub mod api;
+pub use fencing_api as api;
+pub use fencing_core as core;
+
 pub mod args;
 pub mod cli;
 pub mod clock;
-pub mod core;
 pub mod fence;
 pub mod probe_file;
 pub mod shell;

@@ -123,9 +123,10 @@ fn reasons_of_decisions() -> BTreeSet<String> {
         "NoExecute",
         "AwaitingApproval",
     ];
-    let files = fs::read_dir(root().join("src/core/plan")).expect("the folder");
+    let files = fs::read_dir(root().join("crates/core/src/plan")).expect("the folder");
     let files = files.map(|it| it.expect("a file").path());
-    let files = files.chain(["hold.rs", "control.rs"].map(|it| root().join("src/core").join(it)));
+    let files =
+        files.chain(["hold.rs", "control.rs"].map(|it| root().join("crates/core/src").join(it)));
     let sources = files.filter(|it| it.extension().is_some_and(|it| it == "rs"));
     let mut reasons = BTreeSet::new();
     for source in sources.filter(|it| !it.ends_with("tests.rs")) {

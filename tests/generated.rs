@@ -11,7 +11,7 @@ use node_fencing_operator::api::crd;
 use node_fencing_operator::cli;
 
 const HEADER: &str =
-    "# Generated from src/api by `UPDATE=1 cargo test --test generated`; do not edit.\n";
+    "# Generated from crates/api/src by `UPDATE=1 cargo test --test generated`; do not edit.\n";
 
 #[test]
 fn custom_resource_definitions() {

@@ -12,7 +12,7 @@ const COLUMNS_MAX: usize = 150;
 /// Where Rust is written. (Each of `fuzz/targets` is one line, made by a macro of `fuzz/src`.)
 const ROOMS: [&str; 8] = [
     "src",
-    "crates/testbed/src",
+    "crates",
     "e2e/src",
     "e2e/tests",
     "simapi",
@@ -95,7 +95,7 @@ fn the_core_knows_no_clock_no_network_and_no_randomness() {
         "async ",
         ".await",
     ];
-    for (path, text) in sources("src/core") {
+    for (path, text) in sources("crates/core/src") {
         for word in forbidden {
             assert!(
                 !code(&text).contains(word),
@@ -123,7 +123,7 @@ fn nobody_times_by_the_runtime_but_who_paces_writes() {
 /// That nobody else makes one is for the compiler to see: its fields are private.
 #[test]
 fn a_proof_is_neither_copied_nor_stored() {
-    let proof = fs::read_to_string(root().join("src/core/proof.rs")).expect("the file");
+    let proof = fs::read_to_string(root().join("crates/core/src/proof.rs")).expect("the file");
     let (before, _) = proof.split_once("pub struct Proof {").expect("the type");
     let (_, derives) = before.rsplit_once("#[derive(").expect("its derives");
     let (derives, _) = derives.split_once(')').expect("their end");
@@ -136,7 +136,8 @@ fn a_proof_is_neither_copied_nor_stored() {
 fn every_module_opens_with_what_it_is_for() {
     for (path, text) in ROOMS.into_iter().flat_map(sources) {
         // The tests of a module belong to it, and are introduced by it.
-        let of_a_module = path.starts_with("src") && path.ends_with("tests.rs");
+        let is_program = path.iter().any(|it| it == "src");
+        let of_a_module = is_program && path.ends_with("tests.rs");
         assert!(
             of_a_module || text.starts_with("//!"),
             "{} does not open with a //! paragraph",
@@ -168,7 +169,7 @@ fn documents() -> Vec<(PathBuf, String)> {
         "CONTRIBUTING.md",
         "SECURITY.md",
         "CHANGELOG.md",
-        "tests/golden/README.md",
+        "crates/core/tests/golden/README.md",
     ] {
         let text = fs::read_to_string(root().join(document)).expect("the document");
         found.push((document.into(), text));
@@ -209,7 +210,8 @@ fn as_path(word: &str) -> Option<PathBuf> {
     let base = match first {
         "src" | "crates" | "tests" | "e2e" | "simapi" | "fuzz" | "benches" | "docs" | "deploy"
         | "crds" | "charts" | "image" | ".ci" => "",
-        "api" | "core" | "fence" | "shell" => "src",
+        "api" | "core" => "crates",
+        "fence" | "shell" => "src",
         _ => return None,
     };
     word.chars()
@@ -300,12 +302,12 @@ fn every_hint_of_check_leads_to_a_page_and_a_heading_that_exist() {
 #[test]
 fn every_room_has_its_place_in_the_architecture() {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the document");
-    for folder in ["src/core", "src/fence", "src/shell", "src/cli"] {
+    for folder in ["crates/core/src", "src/fence", "src/shell", "src/cli"] {
         let title = format!("**The rooms of `{folder}`**");
         let (_, rooms) = text.split_once(&title).expect("its rooms");
         let end = rooms.find("\n**The rooms of").or(rooms.find("\n## "));
         let named: Vec<&str> = quoted(&rooms[..end.expect("their end")]).collect();
-        let no_rooms = ["mod", "tests", "fixtures", "fake"];
+        let no_rooms = ["lib", "mod", "tests", "fixtures", "fake"];
         for entry in fs::read_dir(root().join(folder)).expect("a folder") {
             let file = entry.expect("an entry").file_name();
             let room = file.to_str().expect("UTF-8").trim_end_matches(".rs");

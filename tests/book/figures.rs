@@ -44,7 +44,7 @@ fn properties() -> usize {
         text.lines()
             .any(|line| line.trim_start().starts_with("proptest!"))
     };
-    let files = ["src", "tests"].map(|folder| below(folder, "rs"));
+    let files = ["src", "crates", "tests"].map(|folder| below(folder, "rs"));
     files.into_iter().flatten().filter(has_properties).count()
 }
 
@@ -57,7 +57,7 @@ fn the_figures_of_docs_safety_are_those_of_the_files() {
     let mutants = |of: &str| list.lines().filter(|it| it.starts_with(of)).count();
     let (core, drivers) = (mutants("core::"), mutants("fence::"));
     let shell = all - core - drivers;
-    let stories = below("tests/golden", "txt").len();
+    let stories = below("crates/core/tests/golden", "txt").len();
     let guarded: usize = ["admission", "words", "notes", "deletions"]
         .map(rows)
         .iter()

@@ -123,3 +123,19 @@ impl Page {
         found
     }
 }
+
+/// Where a package of the workspace is.
+pub fn folder(package: &str) -> PathBuf {
+    match package.strip_prefix("fencing-") {
+        Some(room) => root().join("crates").join(room),
+        None if package == env!("CARGO_PKG_NAME") => root().to_owned(),
+        None => root().join(package),
+    }
+}
+
+/// The packages that cargo takes where none is named.
+pub fn default_members() -> Vec<PathBuf> {
+    let crates = fs::read_dir(root().join("crates")).expect("the crates");
+    let crates = crates.map(|entry| entry.expect("an entry").path());
+    crates.chain([root().to_owned()]).collect()
+}

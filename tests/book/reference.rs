@@ -323,7 +323,7 @@ fn conditions() {
         }
         found
     };
-    let constants = documented("src/api/conditions.rs", "pub const ").into_iter();
+    let constants = documented("crates/api/src/conditions.rs", "pub const ").into_iter();
     let conditions = constants.filter_map(|(code, words)| {
         let name = code.split('"').nth(1)?.to_owned();
         let (object, meaning) = words.split_once(": ")?;
@@ -370,7 +370,7 @@ fn conditions() {
 
 /// The stages and what they mean, as the type has them.
 fn stages() -> Vec<Vec<String>> {
-    let text = read("src/core/stage.rs");
+    let text = read("crates/core/src/stage.rs");
     let (_, rest) = text.split_once("pub enum Stage {").expect("the type");
     let (inside, _) = rest.split_once("\n}").expect("its end");
     let mut words = String::new();

@@ -6,13 +6,13 @@
 //! ours (e2e/tests/e2e/chart/release.rs types what calls Helm). In a runbook it is a cluster. A block without a language has no commands.
 
 use crate::fields;
-use crate::pages::{documents, read, root};
+use crate::pages::{default_members, documents, folder, read, root};
 use crate::plugin::{pause_lost_to_flux, plugin, unknown_command};
 use crate::schema::{fit, of_kind};
 use node_fencing_operator::args::{Error, Order};
 use serde_json::Value;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What a block may need, and the programs that it may call then.
@@ -218,18 +218,23 @@ fn test_is_missing(words: &[&str]) -> Vec<String> {
         let pairs = words.windows(2);
         pairs.filter_map(move |pair| (pair[0] == flag).then_some(pair[1]))
     };
-    let ours = env!("CARGO_PKG_NAME");
-    let package = after("--package").next().unwrap_or(ours);
-    let folder = root().join(if package == ours { "" } else { package });
+    let folders = match after("--package").next() {
+        Some(package) => vec![folder(package)],
+        None => default_members(),
+    };
     let mut found = Vec::new();
-    if !folder.join("Cargo.toml").exists() {
-        found.push(format!("there is no package {package}"));
+    for folder in folders.iter().filter(|it| !it.join("Cargo.toml").exists()) {
+        found.push(format!("there is no package in {}", folder.display()));
     }
     for test in after("--test") {
-        let tests = folder.join("tests");
-        if !tests.join(test).join("main.rs").exists() && !tests.join(format!("{test}.rs")).exists()
-        {
-            found.push(format!("{package} has no test {test}"));
+        let names = [format!("{test}/main.rs"), format!("{test}.rs")];
+        let has_it = |folder: &PathBuf| {
+            names
+                .iter()
+                .any(|it| folder.join("tests").join(it).exists())
+        };
+        if !folders.iter().any(has_it) {
+            found.push(format!("no package that is meant has a test {test}"));
         }
     }
     found

@@ -61,11 +61,14 @@ const fn unit(filter: &'static str) -> Suite {
 }
 
 const CORE: Layer = Layer {
-    modules: &["api", "core"],
-    suites: &[integration(&["--test", "golden"]), unit("core::")],
+    modules: &[],
+    suites: &[
+        integration(&["--package", "fencing-core", "--test", "golden"]),
+        integration(&["--package", "fencing-core", "--lib"]),
+    ],
 };
 const FENCE: Layer = Layer {
-    modules: &["api", "clock", "core", "fence", "telemetry", "words"],
+    modules: &["clock", "fence", "telemetry", "words"],
     suites: &[
         integration(&["--test", "drivers"]),
         unit("fence::"),
@@ -74,10 +77,8 @@ const FENCE: Layer = Layer {
 };
 const SHELL: Layer = Layer {
     modules: &[
-        "api",
         "args",
         "clock",
-        "core",
         "fence",
         "probe_file",
         "shell",

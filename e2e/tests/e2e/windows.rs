@@ -1,6 +1,6 @@
 //! Windows of a policy that open and close while a node is down. The operator's date is set ahead over their boundaries, and over the next
 //! night in which the clocks of a zone are changed; what becomes of a window that opens or closes in such an hour itself is for the tables of
-//! `src/core/window` to show.
+//! `crates/core/src/window` to show.
 
 use anyhow::{Context, Result, ensure};
 use e2e::clocks::{Clocks, available_to_test};

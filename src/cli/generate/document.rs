@@ -1,7 +1,7 @@
 //! An object as YAML, with remarks for whoever reads it before it is applied.
 //!
 //! Only what differs from the API's defaults is printed. Which fields these are is not listed here: a field goes if the object is the same
-//! without it, for the types of `src/api` fill in the very defaults that the API server does.
+//! without it, for the types of `crates/api/src` fill in the very defaults that the API server does.
 
 use super::super::Error;
 use super::super::table::wrapped;

@@ -17,14 +17,16 @@ pub fn provoke(fault: Fault) -> Cell {
         Fault::AlreadyOff => word(false),
         // And nobody has looked.
         Fault::AllDark => Cell::of(async { human(Err("nobody has confirmed".to_owned())) }),
-        Fault::WrongSystem => {
-            Cell::Elsewhere("tests/golden/people/111-a-word-about-another-node.txt", "")
-        }
-        Fault::AlreadyOffSaysARunningMachine => {
-            Cell::Elsewhere("tests/golden/people/110-a-word-against-a-device.txt", "")
-        }
+        Fault::WrongSystem => Cell::Elsewhere(
+            "crates/core/tests/golden/people/111-a-word-about-another-node.txt",
+            "",
+        ),
+        Fault::AlreadyOffSaysARunningMachine => Cell::Elsewhere(
+            "crates/core/tests/golden/people/110-a-word-against-a-device.txt",
+            "",
+        ),
         Fault::StaleReadings => Cell::Elsewhere(
-            "src/core/word.rs",
+            "crates/core/src/word.rs",
             "a_word_counts_for_a_quarter_of_an_hour_and_no_clock_makes_it_longer",
         ),
         Fault::ClosedPort

@@ -1,0 +1,354 @@
+//! What each policy would do now: which nodes it governs, which of them could be fenced, and what keeps it from acting.
+//!
+//! Pure, and for people: nothing that is done follows from it. A node is *protected* when at least one fence level of its policy has what it needs:
+//! all of its devices ready, or one of them where one is enough. A policy is `Ready` when it would act as it says; its message also has warnings.
+
+mod incidents;
+pub mod others;
+mod words;
+
+use super::delay::Delayed;
+use super::identity::{one_and_the_same, same_device_words};
+use super::observed::NodeView;
+use super::select::{Conflict, governing, matches};
+use super::window::{self, effective};
+use fencing_api::conditions::{self, READY, set_condition};
+use fencing_api::device::FenceDevice;
+use fencing_api::fence::NodeFence;
+use fencing_api::policy::{
+    FenceLevel, FenceMode, LevelRequirement, NodeFencingPolicy, NodeFencingPolicyStatus,
+    PolicyNodes,
+};
+use incidents::{began, is_held, remaining};
+use jiff::Timestamp;
+use others::{Attached, Other, Served};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Reason of a device that works but offers no hard power-off: enough for mode ConfirmOnly, not for PowerOff.
+pub const POWER_OFF_DENIED: &str = "PowerOffDenied";
+/// Unprotected nodes that are named (`maxItems` of the schema).
+const UNPROTECTED_NODES_MAX: usize = 50;
+
+/// How ready a device is for one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Readiness {
+    /// It could not fence the node, or nobody knows.
+    NotReady,
+    /// It reads the power, but offers no hard power-off.
+    ConfirmOnly,
+    /// It could fence the node.
+    Ready,
+}
+
+/// What the caches show.
+pub struct World<'a> {
+    /// All policies.
+    pub policies: &'a [NodeFencingPolicy],
+    /// All Nodes.
+    pub nodes: &'a [NodeView],
+    /// All devices.
+    pub devices: &'a [&'a FenceDevice],
+    /// All NodeFences, ended ones included.
+    pub fences: &'a [NodeFence],
+    /// Where CSI drivers have volumes attached.
+    pub attached: &'a Attached,
+    /// Which API groups of others are served.
+    pub served: &'a Served,
+    /// Unhealthy nodes that have to wait or are left alone.
+    pub delays: &'a [Delayed],
+    /// Why every destructive step is frozen, if it is (S18).
+    pub frozen: Option<&'a str>,
+    /// What the operator may not do that deleting a Node takes.
+    pub lacks: Option<&'a str>,
+    /// What this process has found of a device (its name) and a node; the status of the device counts otherwise.
+    pub found: &'a dyn Fn(&str, &str) -> Option<Readiness>,
+    /// What a device controls for the node of this name, as far as its settings say.
+    pub targets: &'a dyn Fn(&FenceDevice, &str) -> Vec<String>,
+    /// Wall clock, for the times in the status.
+    pub now: Timestamp,
+}
+
+/// What follows from it.
+#[derive(Debug, Default)]
+pub struct Assessment {
+    /// The status of each policy, by name.
+    pub statuses: BTreeMap<String, NodeFencingPolicyStatus>,
+    /// Of each node that a policy governs: is it protected?
+    pub protected: BTreeMap<String, bool>,
+    /// Who else is seen for each policy, one word each.
+    pub others: BTreeMap<String, Vec<&'static str>>,
+}
+
+/// One policy's nodes, and what was noticed about them.
+#[derive(Default)]
+struct Tally<'a> {
+    /// The mode that holds now.
+    mode: Option<FenceMode>,
+    nodes: Vec<&'a NodeView>,
+    unhealthy: u32,
+    protected: u32,
+    unprotected: Vec<String>,
+    /// Levels that have a device for at least one node.
+    levels_served: BTreeSet<&'a str>,
+    conflicts: Vec<Conflict>,
+    /// Levels that need two devices which are one, in words.
+    same_device: Vec<String>,
+}
+
+/// Assesses all policies.
+pub fn assess(world: &World<'_>) -> Assessment {
+    let devices = Devices::new(world);
+    let mut tallies: BTreeMap<&str, Tally<'_>> = BTreeMap::new();
+    let mut assessment = Assessment::default();
+    for node in world.nodes {
+        match governing(world.policies, node) {
+            Ok(None) => {}
+            Ok(Some(policy)) => {
+                let tally = tallies.entry(name(policy)).or_default();
+                let mode = || window::mode(policy, world.now);
+                tally.mode.get_or_insert_with(mode);
+                let is_protected = tally.count(policy, node, &devices);
+                assessment.protected.insert(node.name.clone(), is_protected);
+            }
+            Err(conflict) => {
+                assessment.protected.insert(node.name.clone(), false);
+                let rivals = |policy: &&NodeFencingPolicy| {
+                    conflict.policies.iter().any(|rival| rival == name(policy))
+                };
+                for policy in world.policies.iter().filter(rivals) {
+                    let tally = tallies.entry(name(policy)).or_default();
+                    tally.count_contested(policy, node, conflict.clone());
+                }
+            }
+        }
+    }
+    for policy in world.policies {
+        let tally = tallies.remove(name(policy)).unwrap_or_default();
+        let others = others::others(policy, &tally.nodes, world.served, world.attached);
+        let status = status(policy, &tally, &others, world);
+        let seen = others.iter().map(|other| other.system).collect();
+        assessment.others.insert(name(policy).to_owned(), seen);
+        assessment.statuses.insert(name(policy).to_owned(), status);
+    }
+    assessment
+}
+
+fn name(policy: &NodeFencingPolicy) -> &str {
+    policy.metadata.name.as_deref().unwrap_or_default()
+}
+
+impl<'a> Tally<'a> {
+    fn count(
+        &mut self,
+        policy: &'a NodeFencingPolicy,
+        node: &'a NodeView,
+        devices: &Devices<'a>,
+    ) -> bool {
+        let mode = self.mode.unwrap_or(policy.spec.fence.mode);
+        let serving = devices.serving(node);
+        let levels = &policy.spec.fence.levels;
+        let mut is_protected =
+            levels.is_empty() && serving.iter().any(|device| devices.can(device, node, mode));
+        for level in levels {
+            let of_level: Vec<_> = serving
+                .iter()
+                .copied()
+                .filter(|device| is_of_level(device, level))
+                .collect();
+            if !of_level.is_empty() {
+                self.levels_served.insert(&level.name);
+            }
+            let can = |device: &&FenceDevice| devices.can(device, node, mode);
+            let same = devices.same(&of_level, level, node);
+            let are_apart = same.is_none();
+            self.same_device.extend(same);
+            is_protected |= match level.require {
+                LevelRequirement::All => {
+                    !of_level.is_empty() && are_apart && of_level.iter().all(can)
+                }
+                LevelRequirement::Any => of_level.iter().any(can),
+            };
+        }
+        self.note(policy, node, is_protected);
+        is_protected
+    }
+
+    /// A node that several policies quarrel over: none of them acts there.
+    fn count_contested(
+        &mut self,
+        policy: &NodeFencingPolicy,
+        node: &'a NodeView,
+        conflict: Conflict,
+    ) {
+        self.note(policy, node, false);
+        self.conflicts.push(conflict);
+    }
+
+    fn note(&mut self, policy: &NodeFencingPolicy, node: &'a NodeView, is_protected: bool) {
+        self.nodes.push(node);
+        let mut watched = policy.spec.unhealthy_conditions.iter();
+        let is_unhealthy = watched.any(|condition| {
+            let now = node.condition(&condition.type_);
+            now.is_some_and(|now| now.status == condition.status.as_str())
+        });
+        self.unhealthy += u32::from(is_unhealthy);
+        self.protected += u32::from(is_protected);
+        if !is_protected {
+            self.unprotected.push(node.name.clone());
+        }
+    }
+}
+
+fn is_of_level(device: &FenceDevice, level: &FenceLevel) -> bool {
+    let none = BTreeMap::new();
+    let labels = device.metadata.labels.as_ref().unwrap_or(&none);
+    let selector = level.device_selector.as_ref();
+    selector.is_none_or(|selector| matches(selector, labels))
+}
+
+/// The devices, so ordered that those of a node are found without looking at all of them.
+struct Devices<'a> {
+    by_node: BTreeMap<&'a str, Vec<&'a FenceDevice>>,
+    fleets: Vec<&'a FenceDevice>,
+    found: &'a dyn Fn(&str, &str) -> Option<Readiness>,
+    targets: &'a dyn Fn(&FenceDevice, &str) -> Vec<String>,
+}
+
+impl<'a> Devices<'a> {
+    fn new(world: &World<'a>) -> Self {
+        let mut devices = Self {
+            by_node: BTreeMap::new(),
+            fleets: Vec::new(),
+            found: world.found,
+            targets: world.targets,
+        };
+        for device in world.devices {
+            match &device.spec.node_name {
+                Some(node) => devices.by_node.entry(node).or_default().push(device),
+                None => devices.fleets.push(device),
+            }
+        }
+        devices
+    }
+
+    fn serving(&self, node: &NodeView) -> Vec<&'a FenceDevice> {
+        let own = self.by_node.get(node.name.as_str()).into_iter().flatten();
+        let fleets = self.fleets.iter().filter(|device| {
+            let selector = device.spec.node_selector.as_ref();
+            selector.is_some_and(|selector| matches(selector, &node.labels))
+        });
+        own.chain(fleets).copied().collect()
+    }
+
+    /// Two devices of a level that needs both are one and the same for this node, in words.
+    fn same(
+        &self,
+        of_level: &[&'a FenceDevice],
+        level: &FenceLevel,
+        node: &NodeView,
+    ) -> Option<String> {
+        if level.require == LevelRequirement::Any || of_level.len() < 2 {
+            return None;
+        }
+        let named = |device: &&'a FenceDevice| {
+            let name = device.metadata.name.as_deref().unwrap_or_default();
+            (name, (self.targets)(device, &node.name))
+        };
+        let named: Vec<_> = of_level.iter().map(named).collect();
+        let pair = one_and_the_same(&named)?;
+        Some(same_device_words(&level.name, pair, &node.name))
+    }
+
+    fn can(&self, device: &FenceDevice, node: &NodeView, mode: FenceMode) -> bool {
+        let name = device.metadata.name.as_deref().unwrap_or_default();
+        let readiness =
+            (self.found)(name, &node.name).unwrap_or_else(|| stored_readiness(device, &node.name));
+        match mode {
+            FenceMode::PowerOff => readiness == Readiness::Ready,
+            FenceMode::Observe | FenceMode::ConfirmOnly => readiness >= Readiness::ConfirmOnly,
+        }
+    }
+}
+
+/// How ready the device is for the node, by its stored status.
+pub fn stored_readiness(device: &FenceDevice, node: &str) -> Readiness {
+    let status = device.status.as_ref();
+    let current = |status: &&fencing_api::device::FenceDeviceStatus| {
+        status.observed_generation == device.metadata.generation
+    };
+    let Some(status) = status.filter(current) else {
+        return Readiness::NotReady;
+    };
+    let Some(ready) = conditions::find(&status.conditions, READY) else {
+        return Readiness::NotReady;
+    };
+    if ready.status == "True" {
+        return Readiness::Ready;
+    }
+    if device.spec.node_name.is_some() {
+        return match ready.reason == POWER_OFF_DENIED {
+            true => Readiness::ConfirmOnly,
+            false => Readiness::NotReady,
+        };
+    }
+    let counts = status.nodes.clone().unwrap_or_default();
+    let missing = counts.total.saturating_sub(counts.ready);
+    let not_ready = usize::try_from(missing).unwrap_or(usize::MAX);
+    let all_are_named = status.not_ready_nodes.len() == not_ready;
+    let is_named = status.not_ready_nodes.iter().any(|named| named == node);
+    if all_are_named && !is_named && counts.total > 0 {
+        Readiness::Ready
+    } else {
+        Readiness::NotReady
+    }
+}
+
+fn status(
+    policy: &NodeFencingPolicy,
+    tally: &Tally<'_>,
+    others: &[Other],
+    world: &World<'_>,
+) -> NodeFencingPolicyStatus {
+    let own = |fence: &&NodeFence| fence.spec.policy_name.as_deref() == Some(name(policy));
+    let fences: Vec<&NodeFence> = world.fences.iter().filter(own).collect();
+    let open: Vec<&NodeFence> = fences
+        .iter()
+        .copied()
+        .filter(|fence| !fence.is_ended())
+        .collect();
+    let held = open.iter().filter(|fence| is_held(fence)).count();
+    let mut status = policy.status.clone().unwrap_or_default();
+    status.observed_generation = policy.metadata.generation;
+    status.nodes = Some(PolicyNodes {
+        selected: number(tally.nodes.len()),
+        healthy: number(tally.nodes.len()).saturating_sub(tally.unhealthy),
+        unhealthy: tally.unhealthy,
+        protected: tally.protected,
+        unprotected: number(tally.unprotected.len()),
+    });
+    let unprotected = tally.unprotected.iter().take(UNPROTECTED_NODES_MAX);
+    status.unprotected_nodes = unprotected.cloned().collect();
+    status.open_incidents = Some(number(open.len()));
+    status.held_incidents = Some(number(held));
+    status.budget_remaining = Some(remaining(policy, tally, &fences, &open, world.now));
+    let begun = fences.iter().filter_map(|fence| began(fence));
+    status.last_incident_time = begun.max().or(status.last_incident_time);
+    let effective = effective(policy, world.now).ok();
+    let has_windows = !policy.spec.windows.is_empty();
+    status.effective = effective.filter(|_| has_windows).map(|it| it.shown());
+    let (ready, reason, words) = words::ready(policy, tally, world);
+    let generation = policy.metadata.generation;
+    let conditions = &mut status.conditions;
+    set_condition(
+        conditions, READY, ready, reason, &words, generation, world.now,
+    );
+    others::tell(others, world.served, conditions, (generation, world.now));
+    status
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

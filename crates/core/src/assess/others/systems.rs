@@ -1,0 +1,314 @@
+//! The others, one row each: by what they are known, what they do to a node, and what is done about them here.
+//!
+//! What each does was read in its own source in November 2026 (docs/comparison.md has the table): node-healthcheck-operator,
+//! self-node-remediation, fence-agents-remediation and machine-deletion-remediation of Medik8s, the MachineHealthChecks of OpenShift's
+//! Machine API and of Cluster API, the cloud-node-lifecycle controller of `k8s.io/cloud-provider`, kured, Rook's node watcher.
+
+use super::super::super::keep_off::KURED_ANNOTATIONS;
+use super::super::super::observed::{NodeView, OUT_OF_SERVICE};
+use super::super::super::taint;
+use fencing_api::policy::{FenceMode, MaintenanceNodes, NodeFencingPolicy, ReleaseMode};
+
+/// Somebody else.
+pub(super) struct System {
+    /// One word, for the gauge.
+    pub label: &'static str,
+    /// For people.
+    pub name: &'static str,
+    /// The API group that it brings.
+    pub group: Option<&'static str>,
+    /// What it leaves on a node, in words.
+    pub signs: fn(&NodeView) -> Vec<String>,
+    /// Is this CSI driver one of its?
+    pub drivers: fn(&str) -> bool,
+    /// What it does, as the rest of a sentence that begins with its name.
+    pub does: &'static str,
+    /// What the operator does about it under this policy, and what a human should.
+    pub here: fn(&NodeFencingPolicy) -> String,
+}
+
+/// Set by the remediators of Medik8s; the value says by which. Older versions of self-node-remediation set it, too.
+const MEDIK8S_TAINT: &str = "medik8s.io/remediation";
+const SELF_NODE: &str = "self-node-remediation";
+const FENCE_AGENTS: &str = "fence-agents-remediation";
+const SELF_NODE_TAINT: &str = "remediation.medik8s.io/self-node-remediation";
+const SHUTDOWN_TAINT: &str = "node.cloudprovider.kubernetes.io/shutdown";
+const UNINITIALIZED_TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+const OPENSHIFT_MACHINE: &str = "machine.openshift.io/machine";
+const CLUSTER_API_MACHINE: &str = "cluster.x-k8s.io/machine";
+/// kured's, if it runs with `--annotate-nodes`; stays after a reboot.
+const KURED_NEEDED_ANNOTATIONS: [&str; 2] = [
+    "weave.works/kured-most-recent-reboot-needed",
+    "kured.dev/kured-most-recent-reboot-needed",
+];
+/// Schemes of `spec.providerID` behind which no cloud deletes a Node: hosts of Metal3, and distributions that name a node themselves.
+const METAL3_SCHEMES: [&str; 2] = ["metal3", "baremetalhost"];
+const NO_CLOUD_SCHEMES: [&str; 3] = ["kind", "k3s", "rke2"];
+
+/// All of them, in the order in which they are told.
+pub(super) const SYSTEMS: [System; 12] = [
+    System {
+        label: "somebody",
+        name: "somebody who is not known",
+        group: None,
+        signs: |node| {
+            let is_foreign =
+                node.out_of_service() && taint::out_of_service_of_claim(node).is_none();
+            sign_if(is_foreign, || {
+                format!("taint {OUT_OF_SERVICE}, which the operator did not set,")
+            })
+        },
+        drivers: none,
+        does: "has put nodes out of service",
+        here: |_| {
+            "the operator leaves these nodes alone until that taint is gone; whoever set it should take it away once the machine is \
+             off or has booted anew"
+                .to_owned()
+        },
+    },
+    System {
+        label: "node-healthcheck",
+        name: "NodeHealthCheck of Medik8s",
+        group: Some("remediation.medik8s.io"),
+        signs: |node| {
+            let other = |value: &str| value != SELF_NODE && value != FENCE_AGENTS;
+            medik8s_taint(node, other)
+        },
+        drivers: none,
+        does: "creates a remediation for a node that is unhealthy by its own conditions, and the remediator that it names restarts, \
+               turns off or deletes it",
+        here: |policy| remediators(policy, "its `selector`"),
+    },
+    System {
+        label: SELF_NODE,
+        name: "self-node-remediation of Medik8s",
+        group: Some("self-node-remediation.medik8s.io"),
+        signs: |node| {
+            let mut signs = medik8s_taint(node, |value| value == SELF_NODE);
+            signs.extend(taint_sign(node, SELF_NODE_TAINT));
+            signs
+        },
+        drivers: none,
+        does: "has a node restart itself for a SelfNodeRemediation, waits for a time, sets out-of-service or deletes its pods, and then \
+               takes out-of-service away, whoever set it",
+        here: |policy| remediators(policy, "the NodeHealthCheck that names it"),
+    },
+    System {
+        label: FENCE_AGENTS,
+        name: "fence-agents-remediation of Medik8s",
+        group: Some("fence-agents-remediation.medik8s.io"),
+        signs: |node| medik8s_taint(node, |value| value == FENCE_AGENTS),
+        drivers: none,
+        does: "runs a fence agent for a FenceAgentsRemediation, which restarts or turns off the machine, and sets out-of-service or \
+               deletes the node's pods",
+        here: |policy| remediators(policy, "the NodeHealthCheck that names it"),
+    },
+    System {
+        label: "machine-deletion-remediation",
+        name: "machine-deletion-remediation of Medik8s",
+        group: Some("machine-deletion-remediation.medik8s.io"),
+        signs: no_signs,
+        drivers: none,
+        does: "deletes the Machine of a node for a MachineDeletionRemediation, and with it the Node",
+        here: |_| deleted("the NodeHealthCheck that names it"),
+    },
+    System {
+        label: "openshift-machine-api",
+        name: "a MachineHealthCheck of OpenShift's Machine API",
+        group: Some("machine.openshift.io"),
+        signs: |node| annotation_sign(node, OPENSHIFT_MACHINE),
+        drivers: none,
+        does: "may delete the Machine of a node that is unhealthy for its own time, and with it the Node (it acts on nodes that have a \
+               Machine, and on no others)",
+        here: |_| deleted("the `selector` of each MachineHealthCheck"),
+    },
+    System {
+        label: "cluster-api",
+        name: "a MachineHealthCheck of Cluster API",
+        group: Some("cluster.x-k8s.io"),
+        signs: |node| annotation_sign(node, CLUSTER_API_MACHINE),
+        drivers: none,
+        does: "may delete the Machine of a node that is unhealthy for its own time, and with it the Node, from the management cluster, \
+               which the operator does not see (it acts on nodes that have a Machine, and on no others)",
+        here: |_| deleted("the `selector` of each MachineHealthCheck"),
+    },
+    System {
+        label: "metal3",
+        name: "Metal3",
+        group: Some("metal3.io"),
+        signs: |node| scheme_sign(node, |scheme| METAL3_SCHEMES.contains(&scheme)),
+        drivers: none,
+        does: "turns a host on again whose BareMetalHost wants it on, and for a Metal3Remediation turns it off and sets out-of-service",
+        here: metal3,
+    },
+    System {
+        label: "cloud-controller-manager",
+        name: "a cloud controller manager",
+        group: None,
+        signs: |node| {
+            let is_cloud = |scheme: &str| {
+                !METAL3_SCHEMES.contains(&scheme) && !NO_CLOUD_SCHEMES.contains(&scheme)
+            };
+            let mut signs = scheme_sign(node, is_cloud);
+            signs.extend(taint_sign(node, SHUTDOWN_TAINT));
+            signs.extend(taint_sign(node, UNINITIALIZED_TAINT));
+            signs
+        },
+        drivers: none,
+        does: "deletes a Node that is not Ready once the cloud knows no instance of it, and taints one whose instance is shut down; some \
+               set out-of-service then",
+        here: |_| {
+            "an incident whose Node is deleted ends, and out-of-service that a cloud has set is left alone; the operator reads FenceDevices \
+             and no cloud, so see that each node of the policy has one, or keep the cloud's nodes out of its `nodeSelector`"
+                .to_owned()
+        },
+    },
+    System {
+        label: "kured",
+        name: "kured",
+        group: None,
+        signs: |node| {
+            let all = KURED_ANNOTATIONS.iter().chain(&KURED_NEEDED_ANNOTATIONS);
+            all.flat_map(|key| annotation_sign(node, key)).collect()
+        },
+        drivers: none,
+        does: "drains and restarts one node after the other",
+        here: kured,
+    },
+    System {
+        label: "ceph-csi",
+        name: "Ceph (Rook, ceph-csi)",
+        group: None,
+        signs: no_signs,
+        drivers: is_ceph,
+        does: "puts a node with out-of-service on its blocklist, if its fencing is enabled, and takes it off when the taint goes",
+        here: ceph,
+    },
+    System {
+        label: "csi-addons",
+        name: "CSI-Addons",
+        group: Some("csiaddons.openshift.io"),
+        signs: no_signs,
+        drivers: none,
+        does: "cuts addresses off from a storage for as long as somebody (Rook, a disaster recovery) has a NetworkFence for them",
+        here: |_| {
+            "the operator neither makes nor removes one; if a fenced node gets no volumes after it is back, look at \
+             `kubectl get networkfences`"
+                .to_owned()
+        },
+    },
+];
+
+/// A driver of Ceph, which wants `release.mode: AfterRecovery`.
+pub(super) fn is_ceph(driver: &str) -> bool {
+    driver.ends_with(".csi.ceph.com")
+}
+
+fn none(_: &str) -> bool {
+    false
+}
+
+fn no_signs(_: &NodeView) -> Vec<String> {
+    Vec::new()
+}
+
+fn sign_if(is_seen: bool, words: impl FnOnce() -> String) -> Vec<String> {
+    is_seen.then(words).into_iter().collect()
+}
+
+fn taint_sign(node: &NodeView, key: &str) -> Vec<String> {
+    sign_if(node.taint(key).is_some(), || format!("taint {key}"))
+}
+
+fn medik8s_taint(node: &NodeView, is_own: impl Fn(&str) -> bool) -> Vec<String> {
+    let taint = node.taint(MEDIK8S_TAINT).map(|(_, taint)| taint);
+    let value = taint.map(|taint| taint.value.as_deref().unwrap_or_default());
+    let own = value.filter(|value| is_own(value));
+    sign_if(own.is_some(), || {
+        format!("taint {MEDIK8S_TAINT}={}", own.unwrap_or_default())
+    })
+}
+
+fn annotation_sign(node: &NodeView, key: &str) -> Vec<String> {
+    let has = node.annotation_keys.iter().any(|one| one == key);
+    sign_if(has, || format!("annotation {key}"))
+}
+
+fn scheme_sign(node: &NodeView, is_own: impl Fn(&str) -> bool) -> Vec<String> {
+    let scheme = node.provider_id.split_once("://").map(|(scheme, _)| scheme);
+    let own = scheme.filter(|scheme| is_own(scheme));
+    sign_if(own.is_some(), || {
+        format!("`spec.providerID` {}://", own.unwrap_or_default())
+    })
+}
+
+/// About the remediators of Medik8s.
+fn remediators(policy: &NodeFencingPolicy, theirs: &str) -> String {
+    let excluded = &policy.spec.exclusions.taints;
+    let meanwhile = match excluded.iter().any(|key| key == MEDIK8S_TAINT) {
+        true => {
+            "leaves a node alone that has their taint (`exclusions.taints`), and does not wait for it to be set"
+        }
+        false => "waits only where somebody else has set out-of-service",
+    };
+    format!(
+        "the operator {meanwhile}; let one of the two have each node: narrow {theirs}, or this policy's `nodeSelector`"
+    )
+}
+
+/// About those who delete the Node.
+fn deleted(theirs: &str) -> String {
+    format!(
+        "an incident whose Node is deleted ends, proven or not, so let one of the two have each node: narrow {theirs}, or this policy's \
+         `nodeSelector`"
+    )
+}
+
+fn metal3(policy: &NodeFencingPolicy) -> String {
+    // At any time of the week.
+    let windows = policy.spec.windows.iter().filter_map(|it| it.mode);
+    let mut all = windows.chain([policy.spec.fence.mode]);
+    let modes = match all.any(|mode| mode == FenceMode::PowerOff) {
+        true => {
+            "this policy turns machines off that it turns on again; use `fence.mode: ConfirmOnly` for its hosts"
+        }
+        false => "this policy only reads the power, so the two do not pull at one button",
+    };
+    format!(
+        "{modes}, and take the remediation template away from the MachineHealthCheck of machines that the operator looks after \
+         (docs/how-to/metal3.md)"
+    )
+}
+
+fn kured(policy: &NodeFencingPolicy) -> String {
+    let [annotation, _] = KURED_ANNOTATIONS;
+    let restarts = match policy.spec.exclusions.maintenance {
+        MaintenanceNodes::Skip => {
+            format!("the operator leaves a node with {annotation} alone")
+        }
+        MaintenanceNodes::Fence => format!(
+            "the operator fences a node in the middle of a restart, too (`exclusions.maintenance` is Fence; with Skip it leaves one \
+             with {annotation} alone)"
+        ),
+    };
+    format!(
+        "{restarts}, and does not see kured's lock, which is on its DaemonSet; keep `--annotate-nodes` on, and `durationSeconds` above \
+         the time of a restart"
+    )
+}
+
+fn ceph(policy: &NodeFencingPolicy) -> String {
+    match policy.spec.release.mode {
+        ReleaseMode::AfterDetach => {
+            "this policy takes the taint away when the volumes have detached, which may be before the machine has booted anew; set \
+             `release.mode: AfterRecovery`"
+        }
+        ReleaseMode::AfterRecovery => {
+            "this policy keeps the taint until the machine has booted anew, as they ask (`release.mode: AfterRecovery`)"
+        }
+        ReleaseMode::Manual => {
+            "this policy keeps the taint until a human releases the node (`release.mode: Manual`); do that after the machine has booted anew"
+        }
+    }
+    .to_owned()
+}

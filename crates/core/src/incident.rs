@@ -1,0 +1,371 @@
+//! One incident: its frozen settings, what can be done next, and what became of it. What a process remembers of it is in [`memory`](super::memory).
+
+mod answer;
+
+pub use answer::{DeviceReply, PodList, Reply};
+
+use super::attempt::{Attempt, OffResult, OnAttempt};
+use super::control::Control;
+use super::delay::HeldCondition;
+use super::hold::HeldBy;
+use super::observed::{DETACHING, NodeView, OUT_OF_SERVICE, PodView};
+use super::power_on::{PowerOn, Tries};
+use super::proof::{DeviceReadings, IdentityRule, Require, Verification};
+use super::stage::Stage;
+use super::taint::{self, Detachment, NodeDeletion, NodePatch};
+use super::word::Word;
+use fencing_api::settings::{
+    ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
+};
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A device of a level, resolved for this node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Device {
+    /// FenceDevice name.
+    pub name: String,
+    /// `<uid>/<generation>` of the FenceDevice: what was read from another version of it proves nothing.
+    pub version: String,
+    /// Who must answer there.
+    pub identity: IdentityRule,
+    /// A human answers for it, see [`super::word`].
+    pub manual: bool,
+    /// It reads outlets, and not the machine: one that has power says nothing of a machine that was switched off otherwise.
+    pub outlets: bool,
+    /// Has it shown that it can read On of this node's machine?
+    pub control: Control,
+}
+
+/// One way to fence the node: AND or OR over its devices. Levels are tried one after the other (Pacemaker's topology).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Level {
+    /// Name of the level in the policy.
+    pub name: String,
+    /// How many of its devices must be off.
+    pub require: Require,
+    /// Tries before the next level's turn.
+    pub attempts_max: u32,
+    /// Pause between two tries.
+    pub retry_period: Duration,
+    /// How long the level may take as a whole, its tries and the pauses between them.
+    pub timeout: Duration,
+    /// The devices that serve this node; a level without any is passed over.
+    pub devices: Vec<Device>,
+}
+
+impl Level {
+    /// Does it rest on a human's word alone?
+    pub fn is_manual(&self) -> bool {
+        self.devices.iter().all(|device| device.manual) && !self.devices.is_empty()
+    }
+
+    /// Were as many off commands sent as it needs? Then the power is read next, otherwise another off may be.
+    pub fn is_commanded(&self, results: &BTreeMap<String, OffResult>) -> bool {
+        let is_sent = |device: &Device| results.get(&device.name).is_some_and(OffResult::is_sent);
+        match self.require {
+            Require::All => self.devices.iter().all(is_sent),
+            Require::Any => self.devices.iter().any(is_sent),
+        }
+    }
+}
+
+/// A human's answer to the incident.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Approval {
+    /// The policy asks for none, and nobody gave one.
+    NotNeeded,
+    /// The policy wants one.
+    Awaited,
+    /// Given, by this user.
+    Approved(String),
+    /// Refused, by this user, for this reason.
+    Denied(String, String),
+}
+
+impl Approval {
+    /// Who has refused it and why, in words.
+    pub fn denial(&self) -> Option<String> {
+        match self {
+            Self::Denied(user, reason) => Some(format!("denied by {user}: {reason}")),
+            Self::NotNeeded | Self::Awaited | Self::Approved(_) => None,
+        }
+    }
+}
+
+/// What the NodeFence's status says of the time before this process. Bookkeeping only: no taint and no power command
+/// follows from it, it only ever makes the rest stricter (S3).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Record {
+    /// The evidence was stored: `out-of-service` of ours may have been set.
+    pub evidence: bool,
+    /// When the kubelet had last reported by then, as it says itself.
+    pub reported: Option<Timestamp>,
+    /// Devices whose readings of Off it holds, by the name of their level.
+    pub proven_by: BTreeMap<String, Vec<String>>,
+    /// `out-of-service` of ours was set for certain.
+    pub tainted: bool,
+    /// Off commands since.
+    pub reoffs: u32,
+    /// An off command was intended, and neither its failure nor its effect was written down: it may still land (S23).
+    pub unresolved: bool,
+    /// The policy's wait was over: nothing is written into the record before.
+    pub due: bool,
+    /// Attempts so far.
+    pub attempts: u32,
+    /// How long a human's word had been waited for.
+    pub approval_waited: Duration,
+    /// A human's word that the machine is off was refused for good, in these words.
+    pub word_refuted: Option<String>,
+    /// Life beside a device that read Off, in words, the first two (S22).
+    pub contradictions: Vec<String>,
+    /// FenceDevices that said On when others had read Off: nothing is proven before they read Off.
+    pub contradicting: Vec<String>,
+    /// FenceDevices that were asked.
+    pub asked: Vec<String>,
+    /// What may be on its way to the machine though this record does not name it.
+    pub elsewhere: Elsewhere,
+    /// FenceDevices that an off command has gone to, or may have, each as it was then ([`Device::version`]).
+    pub turned_off: BTreeMap<String, String>,
+    /// What was done to turn the machine on again, by FenceDevice.
+    pub turned_on: BTreeMap<String, Tries>,
+    /// Everything had detached under the taint.
+    pub detached: bool,
+    /// `out-of-service` of ours was taken away again.
+    pub released: bool,
+    /// How long ago that was.
+    pub released_for: Duration,
+}
+
+/// Commands that another record names, or none (S23). No date tells how old they are: whoever begins waits as if they had just been sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Elsewhere {
+    /// It is what the watch has told, which may be late; otherwise a quorum LIST.
+    pub by_watch: bool,
+    /// Another NodeFence of this Node and boot has an off whose outcome nobody knows.
+    pub off: bool,
+    /// The same of an on.
+    pub on: bool,
+    /// Nobody knows what was sent under the Node's claim: the NodeFence that it names was deleted or cannot be decoded; or it names this one, and
+    /// neither its record nor this process knows the claim (an earlier NodeFence had the name).
+    pub orphaned: bool,
+    /// How long after it was sent such a command may land at most, by the settings of its own NodeFence: the time of its levels, and its
+    /// `lateEffectSeconds`.
+    pub window: Duration,
+}
+
+/// The frozen settings of an incident, and the few inputs that may still stop or narrow it (S15).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// NodeFence name.
+    pub fence: String,
+    /// Node name.
+    pub node: String,
+    /// UID of the Node; none: a human named only the node, and it is bound before the claim.
+    pub node_uid: Option<String>,
+    /// Boot that is to be fenced; none as above, or for an adopted taint.
+    pub boot_id: Option<String>,
+    /// A human asked for it: no waiting, no budget, but the same proof.
+    pub human: bool,
+    /// Made for an `out-of-service` of ours whose own NodeFence is lost: it only ever releases.
+    pub adopted: bool,
+    /// The node is not claimed before this moment (time since boot): the policy's wait is over then.
+    pub not_before: Duration,
+    /// The condition that has to hold until then; none: a human or another system asked.
+    pub condition: Option<HeldCondition>,
+    /// How far to go.
+    pub mode: FenceMode,
+    /// What to do with the proof.
+    pub strategy: RecoveryStrategy,
+    /// Who deletes the stuck pods.
+    pub pod_deletion: PodDeletion,
+    /// When the taint goes.
+    pub release: ReleaseMode,
+    /// The machine is turned on again after the release; none: never.
+    pub power_on: Option<PowerOn>,
+    /// Until the detach counts as stuck.
+    pub detach_timeout: Duration,
+    /// Until the release counts as stuck.
+    pub release_timeout: Duration,
+    /// The policy's demands on a proof.
+    pub verification: Verification,
+    /// Time between two readings.
+    pub read_period: Duration,
+    /// How long an off command of unknown outcome may still land.
+    pub late_effect: Duration,
+    /// Ways to fence.
+    pub levels: Vec<Level>,
+    /// A human's word.
+    pub approval: Approval,
+    /// How long it is waited for.
+    pub approval_timeout: Duration,
+    /// What happens when nobody gave one in time.
+    pub approval_on_timeout: ApprovalTimeout,
+    /// What the NodeFence asks for that this version cannot do: it is held.
+    pub unsupported: Option<String>,
+    /// A human's word that the machine is off.
+    pub word: Option<Word>,
+    /// `desiredState: Released`.
+    pub released: bool,
+    /// Stop before the taint, for this reason (policy gone, narrowed).
+    pub stop: Option<String>,
+    /// What the record says.
+    pub record: Record,
+}
+
+impl Settings {
+    /// Are the volumes detached by the operator, and the Node deleted then?
+    pub fn deletes_node(&self) -> bool {
+        self.strategy == RecoveryStrategy::DeleteNode
+    }
+
+    /// Is the machine only proven down, for others to free what is on it (`NodeConfirmedDown`)? They go by it from then on.
+    pub fn only_proves(&self) -> bool {
+        self.strategy == RecoveryStrategy::None
+    }
+
+    /// The key of the mark that it sets.
+    pub fn mark_key(&self) -> &'static str {
+        match self.deletes_node() {
+            true => DETACHING,
+            false => OUT_OF_SERVICE,
+        }
+    }
+
+    /// The key of the mark on this Node that the incident may have set. It sets one of the two and never the other; whoever has adopted one does
+    /// not know which.
+    pub fn mark_on(&self, node: &NodeView) -> Option<&'static str> {
+        let found = node.marked_by().filter(|_| self.adopted);
+        let own = || node.taint(self.mark_key()).map(|_| self.mark_key());
+        found.or_else(own)
+    }
+
+    /// The mark that it sets, as it is called in sentences.
+    pub fn mark(&self) -> &'static str {
+        taint::in_words(self.mark_key())
+    }
+
+    /// The node's devices that are not of this level: where they answer, they may not speak against it.
+    pub fn witnesses<'a>(&'a self, level: &'a Level) -> impl Iterator<Item = &'a Device> {
+        let is_own = |device: &&Device| level.devices.iter().any(|own| own.name == device.name);
+        let all = self.levels.iter().flat_map(|level| &level.devices);
+        all.filter(move |device| !device.manual && !device.outlets && !is_own(device))
+    }
+}
+
+/// A pod to delete by force, by name and uid, while the proof lives.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Eviction {
+    /// The pods.
+    pub pods: Vec<PodView>,
+    /// Not to be sent after this moment (time since boot).
+    pub valid_until: Duration,
+}
+
+/// The facts a proof rests on, for the record.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Evidence {
+    /// The claim under which it was won.
+    pub claim: String,
+    /// UID of the Node.
+    pub node_uid: String,
+    /// Boot that was fenced.
+    pub boot_id: String,
+    /// The kubelet's last Lease.
+    pub lease_renew_time: String,
+    /// The kubelet's last report ([`super::observed::NodeView::last_report`]).
+    pub last_report: String,
+    /// Name of the level whose devices gave them.
+    pub level: String,
+    /// They are a human's word.
+    pub by_word: bool,
+    /// Readings per device.
+    pub readings: Vec<DeviceReadings>,
+}
+
+/// What to ask of the level's devices, or command them. The answer comes later, as a [`Reply`].
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum DeviceOrder {
+    /// One reading of each.
+    Look,
+    /// Off, by this attempt; the claim is read again right before each command goes out (F12).
+    Off(Attempt),
+    /// On, by this attempt; the Node and the NodeFence are read again right before each command goes out.
+    On(OnAttempt),
+    /// Readings in a session of its own until they could prove it, over this window at least, or time is up.
+    Confirm {
+        /// First answer to last question.
+        window: Duration,
+    },
+}
+
+/// The one thing to do next.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing until something changes, or until the decision's `wake`.
+    Wait,
+    /// Write a human's incident down as bound to this Node and boot.
+    Bind {
+        /// Node UID.
+        uid: String,
+        /// Boot ID.
+        boot_id: String,
+    },
+    /// Put our claim on the Node.
+    Claim(NodePatch),
+    /// Take our claim away.
+    DropClaim(NodePatch),
+    /// Write the attempt down before its commands go out.
+    RecordIntent(Attempt),
+    /// The same of an on command.
+    RecordOn(OnAttempt),
+    /// Device work with the devices of this level, under this number.
+    Device {
+        /// Question or command.
+        order: DeviceOrder,
+        /// Index of the level in the settings.
+        level: usize,
+        /// How long it may take.
+        limit: Duration,
+        /// To be given back with the answer.
+        number: u64,
+    },
+    /// Write the evidence down before anything destructive.
+    StoreEvidence(Box<Evidence>),
+    /// Delete the stuck pods.
+    Evict(Eviction),
+    /// Set `out-of-service`, or the taint under which volumes are detached ([`super::taint::detaching`]).
+    Taint(NodePatch),
+    /// Delete VolumeAttachments.
+    Detach(Detachment),
+    /// Delete the Node.
+    DeleteNode(NodeDeletion),
+    /// Take `out-of-service` and the claim away.
+    Release(NodePatch),
+    /// End the incident in the decision's stage.
+    Close,
+}
+
+/// A decision, and the words that explain it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// What to do.
+    pub effect: Effect,
+    /// Where the incident stands.
+    pub stage: Stage,
+    /// Why, for the NodeFence, the event and the log.
+    pub words: String,
+    /// What holds the incident back: metric label, and reason of the condition `Held`. None in stage Held: what did before, nothing new is
+    /// known.
+    pub held: Option<HeldBy>,
+    /// A human is needed: `(reason, words)`.
+    pub escalation: Option<(&'static str, String)>,
+    /// Look again at this moment at the latest (time since boot).
+    pub wake: Option<Duration>,
+    /// The stage is late from this moment on (time since boot).
+    pub deadline: Option<Duration>,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! Life beside a reading of Off (S22): a device that lies or is wired to another machine, a human who has looked at another one, or a machine that
+//! took a moment to go down.
+
+use super::super::incident::{Decision, Level, Settings};
+use super::super::memory::{CONTRADICTIONS_KEPT, Memory};
+use super::super::observed::NodeView;
+use super::super::proof::{DeviceReadings, NotProven, have_read_off};
+use super::super::stage::Stage;
+use super::super::word;
+use super::abort::drop_claim;
+use super::level::{CONTRADICTION, in_trouble};
+use super::{Moment, wait};
+use fencing_api::settings::FenceMode;
+use std::time::Duration;
+
+/// A lie is a human's matter, and the machine is looked at again at this pace.
+const LIE_PAUSE: Duration = Duration::from_secs(30);
+
+/// Remembers who has lied, and gives the words for people: of a device, or of a human's word, which counts for nothing any more.
+pub(super) fn note_life(
+    s: &Settings,
+    m: &mut Memory,
+    level: &Level,
+    readings: &[DeviceReadings],
+    reason: &NotProven,
+) -> String {
+    if let NotProven::OnWhileOff { .. } = reason {
+        let off = have_read_off(readings);
+        m.said.accuse(&off, readings.len(), level.require);
+    }
+    if !level.is_manual() {
+        return reason.to_string();
+    }
+    let words = word::refused(s, &reason.sign_of_life());
+    m.word_refuted.insert(words).clone()
+}
+
+/// S22. A slow machine may have lived between its off command and the first reading, so the first contradiction of a
+/// PowerOff fence only begins the reading anew; from the second on a human is called, and there is no taint. Nor another off
+/// command, by whatever device: it would go to whatever machine is at its other end. Only readings over a whole Lease without a renewal
+/// settle it, or a human's word.
+pub(super) fn after_life(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    level: &Level,
+    words: String,
+    t: &Moment,
+) -> Decision {
+    let kept = match s.mode {
+        // No device has lied.
+        _ if level.is_manual() => 0,
+        FenceMode::PowerOff => CONTRADICTIONS_KEPT,
+        // Nothing is commanded there: all that follows is that readings take longer.
+        _ => 1,
+    };
+    if m.contradictions.len() < kept {
+        m.contradictions.push(words.clone());
+    }
+    m.proof_doubted = Some(words.clone());
+    m.learned.readings = None;
+    // That it moved is known now: what counts is whether it moves again.
+    m.learned.lease_before = None;
+    m.forget_denial();
+    if s.mode == FenceMode::PowerOff && !m.is_contradicted() {
+        return wait(
+            Stage::Verifying,
+            format!("{words}; the power is read again"),
+        )
+        .until(t.now);
+    }
+    m.last_failure = Some(words.clone());
+    m.alarm = Some(CONTRADICTION);
+    m.retry_at = Some(t.now + LIE_PAUSE);
+    let claim = node.claim().unwrap_or_default().to_owned();
+    let decision = match s.mode {
+        FenceMode::PowerOff => wait(Stage::Verifying, words).until(t.now + LIE_PAUSE),
+        _ => drop_claim(m, node, &claim, words),
+    };
+    in_trouble(m, decision)
+}

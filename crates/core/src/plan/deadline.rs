@@ -1,0 +1,301 @@
+//! How long a stage may take, and what is said when it takes longer: what is waited for, the setting that it has outlasted, and the way out.
+
+use super::super::incident::{Decision, Effect, Settings};
+use super::super::memory::Memory;
+use super::super::observed::{CLAIM, DETACHING, Observed, Seen};
+use super::super::quiesce::startable;
+use super::super::release::booted_anew;
+use super::super::stage::Stage;
+use super::super::taint;
+use fencing_api::settings::ReleaseMode;
+use std::time::Duration;
+
+/// Escalation: pods that could start on the node are not being deleted, or come again and again.
+pub const QUIESCE_STUCK: &str = "QuiesceStuck";
+
+/// What the release waits for in the end.
+const OFF_OR_BOOTED: &str =
+    "its machine reads Off or has booted anew: see why its FenceDevice does not say so, or boot it";
+
+/// Is a pod that is not being deleted all that the incident waits for, past its deadline? It keeps no place in the budget then (L5). Once it has
+/// commanded an off it keeps it: its machine may be off, and its claim is not given back for others.
+pub fn waits_for_a_pod(settings: &Settings, memory: &Memory, decision: &Decision) -> bool {
+    let escalation = decision.escalation.as_ref();
+    let is_commanded = memory.attempt.is_some() || settings.record.attempts > 0;
+    decision.stage == Stage::Quiescing
+        && escalation.is_some_and(|(reason, _)| *reason == QUIESCE_STUCK)
+        && !is_commanded
+}
+
+/// How long a stage may take before a human is called.
+pub(super) fn time_limit(settings: &Settings, stage: Stage) -> Option<Duration> {
+    let level = settings.levels.iter().map(|level| level.timeout).max();
+    match stage {
+        Stage::Checking
+        | Stage::Claiming
+        | Stage::Quiescing
+        | Stage::Fencing
+        | Stage::Verifying
+        | Stage::Tainting => level,
+        Stage::Detaching => Some(settings.detach_timeout),
+        Stage::AwaitingRelease => Some(settings.release_timeout),
+        _ => None,
+    }
+}
+
+/// A stage past its deadline is never silent.
+pub(super) fn overdue(
+    settings: &Settings,
+    observed: &Observed,
+    decision: &mut Decision,
+    now: Duration,
+) {
+    // What was waited for is there.
+    let is_over = matches!(decision.effect, Effect::Release(_) | Effect::DeleteNode(_));
+    let is_late = decision.deadline.is_some_and(|deadline| now >= deadline);
+    if decision.escalation.is_some() || is_over || !is_late {
+        return;
+    }
+    let node = &settings.node;
+    let has_booted =
+        matches!(&observed.node, Seen::Present(it) if booted_anew(it, settings.boot_id.as_deref()));
+    let key = mark_key(settings, observed);
+    let mark = taint::in_words(key);
+    let (reason, field, way_out) = match decision.stage {
+        Stage::Detaching => (
+            "DetachStuck",
+            "`recovery.detachTimeoutSeconds`",
+            what_frees(settings, observed, key),
+        ),
+        Stage::AwaitingRelease => (
+            "ReleaseStuck",
+            "`release.timeoutSeconds`",
+            format!(
+                "`{mark}` stays on Node {node} until {}; do not remove it by hand",
+                match &observed.node {
+                    _ if is_unread(observed) => {
+                        "the API server shows that nothing of it is left: see why it does not answer"
+                    }
+                    _ if has_booted => "what is named above is over",
+                    Seen::Present(it) if settings.deletes_node() && it.deleting => "it is gone",
+                    _ => what_releases(settings),
+                }
+            ),
+        ),
+        Stage::Quiescing => (
+            QUIESCE_STUCK,
+            "the longest `fence.levels[].timeoutSeconds`",
+            who_stays(settings, observed),
+        ),
+        _ => (
+            "FenceStuck",
+            "the longest `fence.levels[].timeoutSeconds`",
+            format!(
+                "Node {node} is not out of service yet{}",
+                match settings.word {
+                    Some(_) =>
+                        "; if the word does not count any more, release this NodeFence (`spec.desiredState: Released`), create another and confirm that one",
+                    None =>
+                        "; if you know that its machine has no power, confirm it by `spec.manualConfirmation`",
+                }
+            ),
+        ),
+    };
+    let limit = time_limit(settings, decision.stage).unwrap_or_default();
+    let words = format!(
+        "{}; this takes longer than {field} ({} s): {way_out}",
+        decision.words,
+        limit.as_secs()
+    );
+    decision.escalation = Some((reason, words));
+}
+
+/// What people have to do before no pod can start. One that tolerates the claim is left alone by taint eviction, whoever owns it.
+fn who_stays(settings: &Settings, observed: &Observed) -> String {
+    let pods = observed.pods.present().or(observed.starting.present());
+    let mut starting = startable(pods.map_or(&[], Vec::as_slice));
+    let tolerates = starting.find_map(|pod| Some((pod, pod.tolerates_claim.as_ref()?)));
+    match tolerates {
+        Some((pod, toleration)) => format!(
+            "pod {}/{} tolerates taint `{CLAIM}` ({toleration}); delete it with `kubectl delete pod -n {} {}`",
+            pod.namespace, pod.name, pod.namespace, pod.name
+        ),
+        None => format!(
+            "see which pods of Node {} are not being deleted, and why",
+            settings.node
+        ),
+    }
+}
+
+/// What people have to see to before everything can detach.
+fn what_frees(settings: &Settings, observed: &Observed, key: &str) -> String {
+    let see = match is_unlisted(observed) {
+        true => format!(
+            "see why the API server does not list the pods or VolumeAttachments of Node {} (etcd, its load, the operator's rights)",
+            settings.node
+        ),
+        false => "see what holds them (a pod's finalizers, the CSI driver's controller, kube-controller-manager)".to_owned(),
+    };
+    if observed.node == Seen::Absent {
+        return see;
+    }
+    let tolerating = match key == DETACHING {
+        true => {
+            "; a pod that tolerates every taint and uses a volume goes for good only if whatever makes it makes none (scale it down meanwhile)"
+        }
+        false => "",
+    };
+    format!(
+        "{see}{tolerating}; `{}` stays on Node {} until they are free, do not remove it by hand",
+        taint::in_words(key),
+        settings.node
+    )
+}
+
+/// Has the API server not listed what is still on the node?
+fn is_unlisted(observed: &Observed) -> bool {
+    matches!(observed.pods, Seen::Failed(_)) || matches!(observed.attachments, Seen::Failed(_))
+}
+
+/// Has the API server not told what the release waits for?
+fn is_unread(observed: &Observed) -> bool {
+    is_unlisted(observed) || matches!(observed.evidence, Seen::Failed(_))
+}
+
+/// The key of the mark that stands, or that would.
+fn mark_key(settings: &Settings, observed: &Observed) -> &'static str {
+    let node = observed.node.present();
+    let key = node.and_then(|it| settings.mark_on(it));
+    key.unwrap_or(settings.mark_key())
+}
+
+fn what_releases(settings: &Settings) -> &'static str {
+    match settings.release {
+        ReleaseMode::AfterRecovery if !settings.released => {
+            "its machine has booted anew (`release.mode` AfterRecovery): boot it, or set `spec.desiredState: Released`"
+        }
+        ReleaseMode::Manual if !settings.released => {
+            "somebody sets `spec.desiredState: Released` (`release.mode` Manual), or its machine has booted anew"
+        }
+        _ if settings.adopted && settings.word.is_some() => {
+            "its machine has booted anew: boot it, or delete this NodeFence, which is made anew and takes a new word"
+        }
+        _ if settings.adopted => {
+            "its machine has booted anew, or a human's word says that it is off (`spec.manualConfirmation`): boot it, or give that word"
+        }
+        _ => OFF_OR_BOOTED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wait;
+    use super::*;
+    use crate::delay::{Now, Since};
+    use crate::fixtures::{drained, node, settings};
+    use crate::observed::NodeView;
+    use crate::word::Word;
+
+    fn said(settings: &Settings, observed: &Observed, stage: Stage) -> String {
+        let mut decision = Decision {
+            deadline: Some(Duration::ZERO),
+            ..wait(stage, "it waits".to_owned())
+        };
+        overdue(settings, observed, &mut decision, Duration::ZERO);
+        decision.escalation.expect("a call").1
+    }
+
+    #[test]
+    fn the_way_out_names_the_setting_and_is_one() {
+        let words = said(&settings(), &drained(), Stage::Detaching);
+        let takes = "it waits; this takes longer than `recovery.detachTimeoutSeconds` (";
+        assert!(words.starts_with(takes), "{words}");
+        assert!(words.contains(" s): see what holds them"), "{words}");
+        assert!(words.ends_with("do not remove it by hand"), "{words}");
+        let gone = Observed {
+            node: Seen::Absent,
+            ..drained()
+        };
+        let words = said(&settings(), &gone, Stage::Detaching);
+        assert!(!words.contains("out-of-service"), "{words}");
+        let words = said(&settings(), &drained(), Stage::Verifying);
+        assert!(words.ends_with("`spec.manualConfirmation`"), "{words}");
+        let now = Now {
+            boot: Duration::ZERO,
+            wall: jiff::Timestamp::UNIX_EPOCH,
+        };
+        let given = Settings {
+            word: Some(Word {
+                user: "alice".to_owned(),
+                node_uid: "uid-1".to_owned(),
+                given: Since::at(now.wall, now),
+                is_ahead: false,
+            }),
+            ..settings()
+        };
+        let words = said(&given, &drained(), Stage::Verifying);
+        assert!(
+            words.ends_with("create another and confirm that one"),
+            "{words}"
+        );
+    }
+
+    /// Each of these alone: the API server is to be seen to, and no device.
+    #[test]
+    fn the_way_out_of_what_cannot_be_read_is_the_api_server_s() {
+        let unread = || "HTTP 503".to_owned();
+        let seen = |change: fn(&mut Observed, String)| {
+            let mut o = drained();
+            change(&mut o, unread());
+            is_unread(&o)
+        };
+        assert!(!seen(|_, _| {}));
+        assert!(seen(|o, why| o.pods = Seen::Failed(why)));
+        assert!(seen(|o, why| o.attachments = Seen::Failed(why)));
+        assert!(seen(|o, why| o.evidence = Seen::Failed(why)));
+        let o = Observed {
+            evidence: Seen::Failed(unread()),
+            ..drained()
+        };
+        let words = said(&settings(), &o, Stage::AwaitingRelease);
+        assert!(words.contains("see why it does not answer"), "{words}");
+    }
+
+    #[test]
+    fn the_way_out_of_a_release_is_what_it_still_waits_for() {
+        use ReleaseMode::{AfterDetach, AfterRecovery, Manual};
+        let booted = Observed {
+            node: Seen::Present(NodeView {
+                boot_id: "boot-2".to_owned(),
+                ..node()
+            }),
+            ..drained()
+        };
+        for (release, released, way_out) in [
+            (AfterDetach, false, "see why its FenceDevice"),
+            (
+                AfterRecovery,
+                false,
+                "(`release.mode` AfterRecovery): boot it",
+            ),
+            (AfterRecovery, true, "see why its FenceDevice"),
+            (Manual, false, "until somebody sets"),
+            (Manual, true, "see why its FenceDevice"),
+        ] {
+            let settings = Settings {
+                release,
+                released,
+                boot_id: Some(node().boot_id),
+                ..settings()
+            };
+            let words = said(&settings, &drained(), Stage::AwaitingRelease);
+            assert!(words.contains(way_out), "{words}");
+            // Who has booted it already is not sent to boot it.
+            let words = said(&settings, &booted, Stage::AwaitingRelease);
+            assert!(
+                words.contains("until what is named above is over"),
+                "{words}"
+            );
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! The Node is released, and the policy wants its machine on again: after a pause, by those devices that have turned it off, outlets first.
+//!
+//! Nothing is commanded as long as an off may still land, which would make a power cycle of it (S23). Once another NodeFence has taken the Node,
+//! or somebody put it out of service, it is theirs, and this incident ends (S11). A machine that reads On is left to boot, and one that somebody works on is left alone.
+
+mod devices;
+
+use super::super::attempt::OnAttempt;
+use super::super::incident::{Decision, Device, DeviceOrder, Effect, Level, Settings};
+use super::super::memory::Memory;
+use super::super::observed::{NodeView, QUARANTINE, Ready};
+use super::super::power_on::{PowerOn, forbidden, taken};
+use super::super::reading::PowerState;
+use super::super::release::{booted_anew, never_went_down};
+use super::super::stage::Stage;
+use super::super::witness::said_off;
+use super::abort::taken_back;
+use super::ending::released;
+use super::level::{CONTRADICTION, order_max};
+use super::watch::WATCH_PERIOD;
+use super::{Moment, act, close, wait};
+use devices::{
+    exhausted, named, next_group, rewired, somebody_else, state, take_in, told, without_target,
+};
+use fencing_api::settings::FenceMode;
+use std::time::Duration;
+
+/// Escalation: the machine could not be turned on, or its node does not come back.
+const POWER_ON_FAILED: &str = "PowerOnFailed";
+/// Pause between two commands: a machine takes a moment to read On.
+const PAUSE: Duration = Duration::from_secs(30);
+/// The incident ends this long after its deadline, come what may.
+const CALLED_FOR: Duration = Duration::from_secs(15 * 60);
+/// What a human can do.
+const WAY_OUT: &str = "turn the machine on by hand, or see why it does not come up; the NodeFence ends by itself, or with `spec.desiredState: Released`";
+
+/// Has the release been seen, by this process or one before it, and is the machine to be turned on?
+pub(super) fn is_begun(s: &Settings, m: &Memory) -> bool {
+    let is_released = m.power_on.begun.is_some() || s.record.released;
+    is_released && s.power_on.is_some()
+}
+
+/// The Node is gone, or another one by now: the end of its incident, whose fence was over if it had been released.
+pub(super) fn gone(s: &Settings, m: &Memory, words: String) -> Decision {
+    match is_begun(s, m) {
+        true => close(
+            Stage::Recovered,
+            format!("{}; then {words}", released(s, m)),
+        ),
+        false => close(Stage::Aborted, words),
+    }
+}
+
+/// The next step after the release; none: nothing is to be turned on, or it is on already.
+pub(super) fn step(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Option<Decision> {
+    let wanted = s.power_on.as_ref()?;
+    if s.mode != FenceMode::PowerOff {
+        return None;
+    }
+    begin(s, m, wanted, t);
+    let new_boot = booted_anew(node, s.boot_id.as_deref());
+    if new_boot && !m.power_on.has_sent() {
+        return None;
+    }
+    if let Some(end) = over(s, m, wanted, node) {
+        return Some(end);
+    }
+    let until = deadline(m, wanted);
+    if new_boot {
+        let words = format!("Node {} has booted anew and is not Ready yet", node.name);
+        return Some(waits(s, m, wanted, words, t.now + PAUSE, t));
+    }
+    let why_not = forbidden(node, s.node_uid.as_deref(), s.boot_id.as_deref());
+    if let Some(why) = why_not.or_else(|| wanted.hold.clone()) {
+        let words = format!("its machine is not turned on: {why}");
+        // Whoever keeps it off knows why, and is not called for it.
+        if t.now >= until && !m.power_on.has_sent() {
+            return Some(close(
+                Stage::Recovered,
+                format!("{}; {words}", released(s, m)),
+            ));
+        }
+        return Some(waits(s, m, wanted, words, t.now + WATCH_PERIOD, t));
+    }
+    if let Some(due) = m.power_on.due.filter(|due| t.now < *due) {
+        let words = format!(
+            "its machine is turned on {} s after the release (`powerOn.delaySeconds`)",
+            wanted.delay.as_secs()
+        );
+        return Some(waits(s, m, wanted, words, due, t));
+    }
+    if let Some(until) = m.late_off_until(t.now) {
+        let words = format!(
+            "{}: its machine is turned on when its time is over, or it could be power-cycled",
+            m.late_off_words()
+        );
+        return Some(waits(s, m, wanted, words, until, t));
+    }
+    Some(turn_on(s, m, wanted, node, t))
+}
+
+/// What was done before is known; and once, the pause begins.
+fn begin(s: &Settings, m: &mut Memory, wanted: &PowerOn, t: &Moment) {
+    if m.power_on.recall(&s.record.turned_on) {
+        // Another process has sent it, or is about to: its effect is waited for, and what this one was about to send is not sent.
+        m.power_on.retry_at = Some(t.now + PAUSE);
+        let is_written = |attempt: &OnAttempt| attempt.recorded;
+        m.power_on.attempt = m.power_on.attempt.take().filter(is_written);
+    }
+    if m.power_on.begun.is_some() {
+        return;
+    }
+    m.power_on.begun = Some(t.now);
+    // What a process before this one has waited counts.
+    let pause = wanted.delay.saturating_sub(s.record.released_for);
+    m.power_on.due = Some(t.now + pause);
+    // They are gone from the Node, and what was read under them says nothing of what somebody has done since.
+    m.claim = None;
+    m.learned.sights.clear();
+}
+
+/// Until when the node has to be Ready (time since boot).
+fn deadline(m: &Memory, wanted: &PowerOn) -> Duration {
+    m.power_on.due.max(m.may_land_until()).unwrap_or_default() + wanted.timeout
+}
+
+/// The end, if the node is back, or if nothing may be done any more.
+fn over(s: &Settings, m: &Memory, wanted: &PowerOn, node: &NodeView) -> Option<Decision> {
+    let boot_id = s.boot_id.as_deref();
+    let taken = taken(node, &s.fence);
+    if booted_anew(node, boot_id) {
+        let words = format!(
+            "{}; its machine was turned on again: Node {} has booted anew and is Ready",
+            released(s, m),
+            node.name
+        );
+        return match node.ready() {
+            Ready::True => Some(close(Stage::Recovered, words)),
+            _ => taken.map(|why| left_alone(s, m, &why)),
+        };
+    }
+    if never_went_down(node, boot_id) {
+        let (said, way_out) = said_off(m.proven_off_by.as_ref());
+        let words = format!(
+            "{}; but Node {} is Ready in boot {}, in which {said} said that it was off: its machine never went down: {way_out}; check the volumes' data, then reboot the node",
+            released(s, m),
+            node.name,
+            node.boot_id
+        );
+        return Some(close(Stage::Recovered, words.clone()).escalated(CONTRADICTION, words));
+    }
+    let why = taken_back(s)
+        .map(|(_, words)| words)
+        .or(taken)
+        .or_else(|| wanted.stop.clone())
+        .or_else(|| {
+            let is_gone = node.taint(QUARANTINE).is_none();
+            is_gone.then(|| "somebody has taken its quarantine away".to_owned())
+        })
+        .or_else(|| without_target(s, m));
+    if let Some(why) = why {
+        return Some(left_alone(s, m, &why));
+    }
+    let decision = left_alone(s, m, &rewired(s, m)?);
+    let words = decision.words.clone();
+    Some(decision.escalated(POWER_ON_FAILED, words))
+}
+
+/// The end of it, whatever was done so far.
+fn left_alone(s: &Settings, m: &Memory, why: &str) -> Decision {
+    let what = match m.power_on.has_sent() {
+        true => "nothing more is done to turn its machine on",
+        false => "its machine is not turned on",
+    };
+    close(
+        Stage::Recovered,
+        format!("{}; {what}: {why}", released(s, m)),
+    )
+}
+
+/// Waits, says so, and calls somebody when time is up; ends when nobody came.
+fn waits(
+    s: &Settings,
+    m: &Memory,
+    wanted: &PowerOn,
+    words: String,
+    wake: Duration,
+    t: &Moment,
+) -> Decision {
+    within(s, m, wanted, wait(Stage::PoweringOn, words).until(wake), t)
+}
+
+/// The decision under the deadline of the stage.
+fn within(s: &Settings, m: &Memory, wanted: &PowerOn, decision: Decision, t: &Moment) -> Decision {
+    let until = deadline(m, wanted);
+    let end = until + CALLED_FOR;
+    if t.now >= end {
+        let words = format!(
+            "{}; its machine was not seen to come back: {}; turn it on by hand",
+            released(s, m),
+            decision.words
+        );
+        return close(Stage::Recovered, words.clone()).escalated(POWER_ON_FAILED, words);
+    }
+    let late = || {
+        format!(
+            "this takes longer than `powerOn.timeoutSeconds` ({} s)",
+            wanted.timeout.as_secs()
+        )
+    };
+    let failure = m.power_on.failure.clone();
+    let why = failure.or_else(|| (t.now >= until).then(late));
+    let call = why.map(|why| format!("{}; {why}: {WAY_OUT}", decision.words));
+    let next = if t.now < until { until } else { end };
+    let decision = Decision {
+        deadline: Some(until),
+        wake: decision.wake.map(|wake| wake.min(next)),
+        ..decision
+    };
+    match call {
+        Some(words) => decision.escalated(POWER_ON_FAILED, words),
+        None => decision,
+    }
+}
+
+/// Intent, command, and looks in between, until the machine reads On.
+fn turn_on(
+    s: &Settings,
+    m: &mut Memory,
+    wanted: &PowerOn,
+    node: &NodeView,
+    t: &Moment,
+) -> Decision {
+    if m.busy.is_some() {
+        let words = "waits for the FenceDevices that have turned its machine off";
+        return waits(s, m, wanted, words.to_owned(), t.now + PAUSE, t);
+    }
+    if let Some(decision) = carry_out(s, m, wanted, t) {
+        return decision;
+    }
+    take_in(s, m, t);
+    let group = next_group(s, m);
+    if let Some(who) = somebody_else(s, m, group.as_ref()) {
+        let words = format!(
+            "{}; FenceDevice {who} reads On: somebody has turned its machine on, and nothing is done",
+            released(s, m)
+        );
+        return close(Stage::Recovered, words);
+    }
+    let Some(group) = group else {
+        m.power_on.failure = None;
+        let words = format!(
+            "its machine has power again: Node {} has to boot anew and to be Ready",
+            node.name
+        );
+        return waits(s, m, wanted, words, t.now + PAUSE, t);
+    };
+    let Some(level) = s.levels.get(group.level) else {
+        return waits(
+            s,
+            m,
+            wanted,
+            "no level serves the node".to_owned(),
+            t.now + PAUSE,
+            t,
+        );
+    };
+    let is_seen = |device: &Device| {
+        let mut sights = m.learned.sights.iter();
+        sights.any(|it| it.device.name == device.name)
+    };
+    let is_old = t.now.saturating_sub(m.looked_at) >= WATCH_PERIOD;
+    if is_old || !group.devices.iter().all(is_seen) {
+        // What was seen last stays the explanation.
+        let words = match group.devices.iter().all(is_seen) {
+            true => told(m, &group),
+            false => format!("asks FenceDevice {} for its power", named(&group.devices)),
+        };
+        let look = order(m, group.level, level, DeviceOrder::Look);
+        return within(s, m, wanted, act(look, Stage::PoweringOn, words), t);
+    }
+    let words = told(m, &group);
+    m.power_on.failure = exhausted(m, &group, t);
+    let may_try = m.power_on.retry_at.is_none_or(|at| t.now >= at) && t.now < deadline(m, wanted);
+    let off = group.devices.iter().filter(|device| {
+        let tries = m.power_on.of(&device.name);
+        tries.may_go_on() && state(m, device) == Some(PowerState::Off)
+    });
+    let off: Vec<String> = off.map(|device| device.name.clone()).collect();
+    if off.is_empty() || !may_try {
+        let next = m.looked_at + WATCH_PERIOD;
+        return waits(s, m, wanted, words, next, t);
+    }
+    new_attempt(s, m, level, off, t);
+    carry_out(s, m, wanted, t).unwrap_or_else(|| waits(s, m, wanted, words, t.now + PAUSE, t))
+}
+
+/// A command that was decided on: it is written down, and then sent.
+fn carry_out(s: &Settings, m: &mut Memory, wanted: &PowerOn, t: &Moment) -> Option<Decision> {
+    let attempt = m.power_on.attempt.clone();
+    let attempt = attempt.filter(|attempt| attempt.results.is_empty())?;
+    let names = attempt.devices.join(", ");
+    let decision = match attempt.recorded {
+        false => {
+            let words = format!(
+                "on command {} to FenceDevice {names} is written down before it is sent",
+                attempt.id
+            );
+            act(Effect::RecordOn(attempt), Stage::PoweringOn, words)
+        }
+        true => {
+            let is_its = |level: &&Level| level.name == attempt.level;
+            let (index, level) = (0..).zip(&s.levels).find(|(_, level)| is_its(level))?;
+            let words = format!("turns the machine on by FenceDevice {names}");
+            m.learned.sights.clear();
+            let on = order(m, index, level, DeviceOrder::On(attempt));
+            act(on, Stage::PoweringOn, words)
+        }
+    };
+    Some(within(s, m, wanted, decision, t))
+}
+
+fn new_attempt(s: &Settings, m: &mut Memory, level: &Level, devices: Vec<String>, t: &Moment) {
+    m.attempts += 1;
+    for device in &devices {
+        m.power_on.tries.entry(device.clone()).or_default().intended += 1;
+    }
+    m.power_on.attempt = Some(OnAttempt {
+        id: format!("{}-{}", t.nonce, s.record.attempts + m.attempts),
+        level: level.name.clone(),
+        devices,
+        limit: order_max(level),
+        recorded: false,
+        results: Default::default(),
+    });
+    m.power_on.retry_at = Some(t.now + PAUSE);
+}
+
+fn order(m: &mut Memory, index: usize, level: &Level, order: DeviceOrder) -> Effect {
+    m.begin(false);
+    Effect::Device {
+        order,
+        level: index,
+        limit: order_max(level),
+        number: m.orders,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! The devices that have turned the machine off, which of them have power again, and what they have said since the release.
+
+use super::super::Moment;
+use super::super::level::{answer, state_word};
+use super::PAUSE;
+use crate::attempt::OnResult;
+use crate::incident::{Device, Settings};
+use crate::memory::Memory;
+use crate::proof::IdentityRule;
+use crate::reading::PowerState;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Devices of one kind that a level has: outlets, or what reads the machine itself.
+pub(super) struct Group {
+    /// Index into the settings' levels.
+    pub(super) level: usize,
+    /// The devices.
+    pub(super) devices: Vec<Device>,
+}
+
+/// The devices that have turned the machine off, with their levels: outlets first, for a BMC may hang on them.
+pub(super) fn targets<'a>(s: &'a Settings, m: &Memory) -> Vec<(usize, &'a Device)> {
+    let is_ours = |device: &Device| {
+        let names = [&m.power_on.turned_off, &s.record.turned_off];
+        let mut versions = names.iter().filter_map(|names| names.get(&device.name));
+        !device.manual && versions.any(|version| !version.is_empty())
+    };
+    let mut found: Vec<(usize, &Device)> = Vec::new();
+    for (index, level) in s.levels.iter().enumerate() {
+        for device in level.devices.iter().filter(|device| is_ours(device)) {
+            if found.iter().all(|(_, known)| known.name != device.name) {
+                found.push((index, device));
+            }
+        }
+    }
+    found.sort_by_key(|(_, device)| !device.outlets);
+    found
+}
+
+/// Why there is no device to turn it on by.
+pub(super) fn without_target(s: &Settings, m: &Memory) -> Option<String> {
+    if !targets(s, m).is_empty() {
+        return None;
+    }
+    let off = [&m.power_on.turned_off, &s.record.turned_off];
+    let sent = off.into_iter().flatten();
+    let turned_off = sent.filter(|(_, version)| !version.is_empty());
+    let names: BTreeSet<&str> = turned_off.map(|(it, _)| it.as_str()).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    Some(match names.is_empty() {
+        true => "no off command of this NodeFence was seen to turn it from On to Off".to_owned(),
+        false => format!(
+            "FenceDevice {}, to which its off command went, no longer serves the node; turn the machine on by hand",
+            names.join(", ")
+        ),
+    })
+}
+
+/// Why none of them is turned on: one was changed since its off, and no identity tells whether what it reads now, an outlet perhaps, is this
+/// machine's. One that has power again is told nothing anyway.
+pub(super) fn rewired(s: &Settings, m: &Memory) -> Option<String> {
+    let is_told = |device: &Device| {
+        let off = [&m.power_on.turned_off, &s.record.turned_off];
+        let mut versions = off.iter().filter_map(|told| told.get(&device.name));
+        versions.any(|version| *version == device.version)
+    };
+    let mut targets = targets(s, m).into_iter().map(|(_, device)| device);
+    let changed = targets.find(|device| {
+        device.identity == IdentityRule::Skip
+            && !is_told(device)
+            && !m.power_on.of(&device.name).is_on
+    })?;
+    Some(format!(
+        "FenceDevice {} was changed since it turned the machine off, and `identityCheck: Skip` lets nobody tell whether what it switches now is this machine's; turn the machine on by hand",
+        changed.name
+    ))
+}
+
+/// Those that are to be turned on next: outlets until each has power, then what reads the machine, until any of it reads On.
+pub(super) fn next_group(s: &Settings, m: &Memory) -> Option<Group> {
+    let targets = targets(s, m);
+    let is_on = |device: &Device| m.power_on.of(&device.name).is_on;
+    let mut machine = targets.iter().filter(|(_, device)| !device.outlets);
+    let runs = machine.any(|(_, device)| is_on(device));
+    let mut left = targets.iter().filter(|(_, device)| !is_on(device));
+    let (level, first) = left.find(|(_, device)| device.outlets || !runs)?;
+    let same = targets
+        .iter()
+        .filter(|(index, device)| index == level && device.outlets == first.outlets);
+    Some(Group {
+        level: *level,
+        devices: same.map(|(_, device)| (*device).clone()).collect(),
+    })
+}
+
+/// What the device said last, if the right machine gave it after the release.
+pub(super) fn state(m: &Memory, device: &Device) -> Option<PowerState> {
+    let reading = answer(device, &m.learned.sights).ok()?;
+    let begun = m.power_on.begun.unwrap_or(Duration::MAX);
+    (reading.asked >= begun).then_some(reading.state)
+}
+
+/// What the last look says of the last command.
+pub(super) fn take_in(s: &Settings, m: &mut Memory, t: &Moment) {
+    let is_over = m.power_on.retry_at.is_none_or(|at| t.now >= at);
+    let seen: Vec<(String, PowerState)> = targets(s, m)
+        .into_iter()
+        .filter_map(|(_, device)| Some((device.name.clone(), state(m, device)?)))
+        .collect();
+    for (device, state) in seen {
+        let on = state == PowerState::On;
+        if on {
+            m.power_on.tries.entry(device.clone()).or_default().is_on = true;
+        }
+        let results = m.power_on.attempt.as_mut().map(|it| &mut it.results);
+        let Some(result) = results.and_then(|results| results.get_mut(&device)) else {
+            continue;
+        };
+        match state {
+            PowerState::On if result.is_sent() => *result = OnResult::ReadsOn,
+            PowerState::Off if is_over && result.is_sent() && *result != OnResult::ReadsOn => {
+                *result = OnResult::Late(format!(
+                    "the command was sent, and {} s later the device still read Off",
+                    PAUSE.as_secs()
+                ));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The device by which it is seen that somebody else has turned the machine on: nothing of ours was sent, and it runs, or nothing is left to do.
+pub(super) fn somebody_else(s: &Settings, m: &Memory, left: Option<&Group>) -> Option<String> {
+    if m.power_on.has_sent() {
+        return None;
+    }
+    let targets = targets(s, m);
+    let mut on = targets
+        .iter()
+        .filter(|(_, device)| m.power_on.of(&device.name).is_on);
+    let first = on.clone().next()?;
+    let machine = on.find(|(_, device)| !device.outlets);
+    let (_, device) = machine.or(left.is_none().then_some(first))?;
+    Some(device.name.clone())
+}
+
+pub(super) fn named(devices: &[Device]) -> String {
+    let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
+    names.join(", ")
+}
+
+/// What each device of the group said last.
+pub(super) fn told(m: &Memory, group: &Group) -> String {
+    let told = group
+        .devices
+        .iter()
+        .map(|device| match answer(device, &m.learned.sights) {
+            Ok(reading) => {
+                let state = state_word(reading.state);
+                format!("FenceDevice {} reads {state}", device.name)
+            }
+            Err(failure) => failure.words,
+        });
+    told.collect::<Vec<_>>().join("; ")
+}
+
+/// Why no further command is sent to a device of the group that does not read On.
+pub(super) fn exhausted(m: &Memory, group: &Group, t: &Moment) -> Option<String> {
+    let is_over = m.power_on.retry_at.is_none_or(|at| t.now >= at);
+    let spent = group.devices.iter().find(|device| {
+        let tries = m.power_on.of(&device.name);
+        !tries.is_on && !tries.may_go_on()
+    });
+    let device = spent.filter(|_| is_over)?;
+    let results = m.power_on.attempt.as_ref().map(|it| &it.results);
+    let last = results.and_then(|results| results.get(&device.name));
+    let last = last.map_or(String::new(), |last| format!(" ({})", last.words()));
+    let tries = m.power_on.of(&device.name);
+    Some(format!(
+        "FenceDevice {} was told to turn it on {} time(s) of {} that were written down{last}, and no further command is sent",
+        device.name, tries.sent, tries.intended
+    ))
+}

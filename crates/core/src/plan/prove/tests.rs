@@ -1,0 +1,334 @@
+//! What may follow from a proof dies with it.
+
+use super::*;
+use crate::delay::{Now, Since};
+use crate::fixtures::{
+    DATE, attempt, claimed, drained, lease, off_readings, out_of_service, own_claim, pod, settings,
+};
+use crate::incident::Reply;
+use crate::memory::Learned;
+use crate::observed::{LeaseView, Seen};
+use crate::proof::IdentityRule;
+use crate::quiesce::Quiesce;
+use crate::record;
+use crate::reply::{Asked, learn};
+use crate::word::{WORD_LIFE, Word};
+use fencing_api::fence_status::NodeFenceStatus;
+use std::collections::BTreeSet;
+
+const CLAIM_VALUE: &str = "fence-n1";
+
+fn confirm_only() -> Settings {
+    Settings {
+        mode: FenceMode::ConfirmOnly,
+        ..settings()
+    }
+}
+
+/// Claimed, quiesced at 10 s, read Off until 13 s, the evidence stored, and one pod of the node still there.
+fn read_off() -> Memory {
+    Memory {
+        claim: Some(own_claim(CLAIM_VALUE)),
+        learned: Learned {
+            quiesce: Quiesce {
+                since: Some(Duration::from_secs(10)),
+                listed: Some(BTreeSet::from(["uid-db-0".to_owned()])),
+                ..Quiesce::default()
+            },
+            lease_before: Some(lease()),
+            readings: Some(off_readings()),
+            pods: Some(vec![pod("db-0")]),
+            evidence: true,
+            evidence_is_new: true,
+            proven_by: vec!["bmc".to_owned()],
+            ..Learned::default()
+        },
+        ..Memory::default()
+    }
+}
+
+fn decided(settings: &Settings, mut memory: Memory, node: NodeView, seconds: u64) -> Effect {
+    next(settings, &mut memory, node, seconds)
+}
+
+fn next(settings: &Settings, memory: &mut Memory, node: NodeView, seconds: u64) -> Effect {
+    let observed = Observed {
+        node: Seen::Present(node),
+        lease: Seen::Present(lease()),
+        ..drained()
+    };
+    let moment = Moment {
+        now: Duration::from_secs(seconds),
+        nonce: "n2".to_owned(),
+        date: DATE.to_owned(),
+    };
+    crate::plan::step(settings, memory, &observed, &moment).effect
+}
+
+fn decided_at(settings: &Settings, seconds: u64) -> Effect {
+    decided(settings, read_off(), claimed(CLAIM_VALUE), seconds)
+}
+
+/// An off command that its device has carried out.
+fn landed() -> Attempt {
+    Attempt {
+        results: [("bmc".to_owned(), OffResult::Landed)].into(),
+        ..attempt()
+    }
+}
+
+/// S22: who goes by the condition is told of life beside a proof, under whatever claim and by whichever process it was stored, until it is proven
+/// anew.
+#[test]
+fn life_after_the_evidence_makes_it_doubtful() {
+    for mode in [FenceMode::ConfirmOnly, FenceMode::PowerOff] {
+        let mut memory = read_off();
+        let moved = LeaseView {
+            renew_time: "later".to_owned(),
+        };
+        memory.learned.lease_before = Some(moved);
+        memory.attempt = Some(landed());
+        memory.learned.evidence = false;
+        let settings = Settings {
+            mode,
+            ..confirm_only()
+        };
+        next(&settings, &mut memory, claimed(CLAIM_VALUE), 14);
+        assert_eq!(memory.contradictions.len(), 1, "{memory:?}");
+        assert_eq!(memory.proof_doubted, memory.contradictions.last().cloned());
+    }
+    let mut memory = Memory {
+        proof_doubted: Some("life".to_owned()),
+        ..read_off()
+    };
+    // The same readings are not believed once more.
+    let node = claimed(CLAIM_VALUE);
+    let again = next(&confirm_only(), &mut memory, node, 14);
+    assert_eq!((again, &memory.learned.readings), (Effect::Wait, &None));
+    assert!(memory.proof_doubted.is_some());
+    let (at, done) = (Duration::ZERO, Reply::Done);
+    learn(&settings(), &mut memory, Asked::StoreEvidence, done, at);
+    assert_eq!(memory.proof_doubted, None);
+    assert!(memory.told_down);
+}
+
+/// S13: by this the outage is known again when node-lifecycle has dated its condition anew.
+#[test]
+fn the_evidence_names_the_kubelet_s_last_report() {
+    let memory = Memory {
+        learned: Learned {
+            evidence_is_new: false,
+            ..read_off().learned
+        },
+        ..read_off()
+    };
+    let mut node = claimed(CLAIM_VALUE);
+    node.conditions[0].heartbeat = "2026-01-01T00:05:00Z".to_owned();
+    match decided(&confirm_only(), memory, node, 14) {
+        Effect::StoreEvidence(evidence) => {
+            assert_eq!(evidence.last_report, "2026-01-01T00:05:00Z");
+            let mut status = NodeFenceStatus::default();
+            let now = Duration::from_secs(14);
+            record::evidence(
+                &mut status,
+                &evidence,
+                &Memory::default(),
+                now,
+                jiff::Timestamp::UNIX_EPOCH,
+            );
+            let stored = status.evidence.and_then(|it| it.ready_heartbeat_time);
+            assert_eq!(stored, "2026-01-01T00:05:00Z".parse().ok());
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// S17: the machine may have run since what is stored was read, by the same devices or by others. What was stored before may have put the node
+/// out of service already, by a write that has not been answered: it stays known, and that taint is seen through (S8, S14).
+#[test]
+fn what_the_taint_rests_on_is_what_is_stored() {
+    let mut memory = Memory {
+        learned: Learned {
+            evidence_is_new: false,
+            proven_by: vec!["pdu".to_owned()],
+            ..read_off().learned
+        },
+        ..read_off()
+    };
+    let effect = next(&confirm_only(), &mut memory, claimed(CLAIM_VALUE), 14);
+    match effect {
+        Effect::StoreEvidence(evidence) => assert_eq!(evidence.readings, off_readings()),
+        other => panic!("{other:?}"),
+    }
+    assert!(memory.learned.evidence && memory.learned.judged_down);
+    assert_eq!(
+        (
+            memory.learned.proven_by.as_slice(),
+            memory.learned.proving.as_slice()
+        ),
+        (&["pdu".to_owned()][..], &["bmc".to_owned()][..])
+    );
+    let mut tainted = claimed(CLAIM_VALUE);
+    tainted.taints.push(out_of_service());
+    let effect = next(&confirm_only(), &mut memory, tainted, 14);
+    assert!(memory.tainted, "{effect:?}");
+}
+
+#[test]
+fn pods_may_be_deleted_until_the_proof_dies() {
+    for seconds in [14, 28] {
+        match decided_at(&confirm_only(), seconds) {
+            Effect::Evict(eviction) => {
+                assert_eq!(eviction.valid_until, Duration::from_secs(28));
+                assert_eq!(eviction.pods.len(), 1);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(decided_at(&confirm_only(), 29), Effect::Wait);
+}
+
+/// S5: the machine behind the device was pinned, or its pin corrected, while the readings were taken.
+#[test]
+fn readings_that_were_taken_for_another_identity_are_taken_anew() {
+    let mut settings = confirm_only();
+    settings.levels[0].devices[0].identity = IdentityRule::NotPinned;
+    let effect = decided_at(&settings, 14);
+    assert!(matches!(effect, Effect::Device { .. }), "{effect:?}");
+}
+
+/// S2: what one pod says is no word on the others, whatever is remembered of an earlier try.
+#[test]
+fn pods_that_were_read_one_by_one_are_no_list() {
+    let startable = PodView {
+        deleting: false,
+        ..pod("db-0")
+    };
+    let mut memory = Memory {
+        claim: Some(own_claim(CLAIM_VALUE)),
+        learned: Learned {
+            lease_before: Some(lease()),
+            quiesce: Quiesce {
+                starting: vec![startable],
+                ..Quiesce::default()
+            },
+            ..Learned::default()
+        },
+        ..Memory::default()
+    };
+    let mut quiesced = |listed: Option<BTreeSet<String>>| {
+        memory.learned.quiesce.listed = listed;
+        let observed = Observed {
+            node: Seen::Present(claimed(CLAIM_VALUE)),
+            pods: Seen::NotRead,
+            starting: Seen::Present(Vec::new()),
+            ..drained()
+        };
+        let moment = Moment {
+            now: Duration::from_secs(10),
+            nonce: "n2".to_owned(),
+            date: DATE.to_owned(),
+        };
+        crate::plan::step(&confirm_only(), &mut memory, &observed, &moment);
+        memory.learned.quiesce.since.is_some()
+    };
+    assert!(!quiesced(None));
+    assert!(quiesced(Some(BTreeSet::new())));
+}
+
+/// S21: whoever gave the word answers for a quarter of an hour. What it proves dies with it, though the reading is younger than a proof
+/// may be; and a word that has expired proves nothing, however long it was read before.
+#[test]
+fn what_a_human_s_word_proves_dies_with_the_word() {
+    let expires = WORD_LIFE;
+    let mut by_hand = settings();
+    by_hand.levels[0].devices[0].manual = true;
+    by_hand.levels[0].devices[0].identity = IdentityRule::Skip;
+    by_hand.word = Some(Word {
+        user: "alice".to_owned(),
+        node_uid: "uid-1".to_owned(),
+        given: Since::at(
+            jiff::Timestamp::UNIX_EPOCH,
+            Now {
+                boot: Duration::ZERO,
+                wall: jiff::Timestamp::UNIX_EPOCH,
+            },
+        ),
+        is_ahead: false,
+    });
+    let decided = |now: Duration| {
+        let mut readings = off_readings();
+        readings[0].identity = IdentityRule::Skip;
+        for (reading, before) in readings[0].readings.iter_mut().zip([60, 5]) {
+            reading.asked = expires - Duration::from_secs(before);
+            reading.answered = reading.asked;
+        }
+        let mut memory = Memory {
+            claim: Some(own_claim(CLAIM_VALUE)),
+            word_heeded: Some(0),
+            learned: Learned {
+                quiesce: Quiesce {
+                    since: Some(Duration::from_secs(10)),
+                    listed: Some(BTreeSet::new()),
+                    ..Quiesce::default()
+                },
+                lease_before: Some(lease()),
+                readings: Some(readings),
+                pods: Some(Vec::new()),
+                evidence: true,
+                evidence_is_new: true,
+                proven_by: vec!["bmc".to_owned()],
+                ..Learned::default()
+            },
+            ..Memory::default()
+        };
+        let observed = Observed {
+            node: Seen::Present(claimed(CLAIM_VALUE)),
+            lease: Seen::Present(lease()),
+            ..drained()
+        };
+        let moment = Moment {
+            now,
+            nonce: "n2".to_owned(),
+            date: DATE.to_owned(),
+        };
+        crate::plan::step(&by_hand, &mut memory, &observed, &moment)
+    };
+    // One that was refuted counts for nothing, whoever comes to judge it.
+    for (refuted, counts) in [(None, true), (Some("it reads On".to_owned()), false)] {
+        let memory = Memory {
+            word_refuted: refuted,
+            ..Memory::default()
+        };
+        let until = word_until(&by_hand, &memory, &by_hand.levels[0], Duration::ZERO);
+        assert_eq!(until.is_ok(), counts);
+    }
+    let second = Duration::from_secs(1);
+    match decided(expires - second).effect {
+        Effect::Taint(patch) => assert_eq!(patch.valid_until, Some(expires)),
+        other => panic!("{other:?}"),
+    }
+    let late = decided(expires);
+    assert_eq!(late.effect, Effect::Wait);
+    assert!(late.words.contains("minutes old"), "{}", late.words);
+}
+
+/// S2: the API server refuses its deletion, and one refusal would keep the taint from the node for ever.
+#[test]
+fn a_pod_that_looks_alive_is_left_to_pod_gc() {
+    let alive = PodView {
+        looks_alive: true,
+        ..pod("db-1")
+    };
+    let memory = Memory {
+        learned: Learned {
+            pods: Some(vec![pod("db-0"), alive]),
+            ..Learned::default()
+        },
+        ..Memory::default()
+    };
+    let names = to_evict(&settings(), &memory)
+        .into_iter()
+        .map(|pod| pod.name);
+    assert_eq!(names.collect::<Vec<_>>(), ["db-0"]);
+}

@@ -1,0 +1,349 @@
+//! `out-of-service` stands under our claim: watch until everything has detached, then take both away.
+//!
+//! The taint is taken back only through the release gate (docs/protocol.md). Until then the power is watched (`watch`): a machine that comes
+//! back while its volumes are being detached is turned off again, or keeps its taint until it has booted anew.
+
+use super::super::incident::{Decision, Effect, Level, Settings};
+use super::super::memory::{Memory, OwnClaim};
+use super::super::observed::{NodeView, Observed};
+use super::super::release::{
+    Hindrance, attachments_left, booted_anew, hindrance, hindrance_of_deletion, never_went_down,
+};
+use super::super::stage::Stage;
+use super::super::taint;
+use super::super::witness::said_off;
+use super::ending::was_down;
+use super::level::{CONTRADICTION, answer, current_level, judge_level, lost_device};
+use super::watch::{NOW_LIFE, WATCH_PERIOD, has_power, reads, regressed, watch_power, would_know};
+use super::{DETACH_PACE, Moment, act, close, detaching, leaving, look_again, poll, wait};
+use fencing_api::settings::ReleaseMode;
+use std::time::Duration;
+
+/// A reading of now counts if its device was asked this long ago at most: a look may take 20 s.
+const ASKED_LIFE: Duration = Duration::from_secs(25);
+/// What the release still waits for.
+pub(super) const READ_ONCE_MORE: &str = "the machine's power is read once more before the release";
+
+/// The next step under our mark and the claim that it stands under, whichever process has set them.
+pub(super) fn step(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    claim: &str,
+    o: &Observed,
+    t: &Moment,
+) -> Decision {
+    m.tainted = true;
+    // It has landed after all, whatever end was decided before: it is seen through.
+    m.ending = None;
+    m.dropping = false;
+    // Set by the process before us, or taken over by one that lives: whoever sees to the release may turn off again under it.
+    if m.claim.as_ref().is_none_or(|held| held.value != claim) {
+        m.claim = Some(OwnClaim {
+            value: claim.to_owned(),
+            uid: node.uid.clone(),
+            boot_id: s.boot_id.clone().unwrap_or_default(),
+            seen: true,
+        });
+    }
+    let fenced_boot = s.boot_id.as_deref();
+    let new_boot = booted_anew(node, fenced_boot);
+    // The power of a machine that has booted anew is not read any more: the effect of what it accepted is never seen.
+    if new_boot && !m.commanding() {
+        m.drop_attempt(t.now + s.late_effect);
+    }
+    // A Node that goes on is let go like any other.
+    let is_deleted = s.deletes_node() && !new_boot && !s.released;
+    let hindrance = match is_deleted {
+        true => hindrance_of_deletion(o),
+        false => hindrance(Some(node), o),
+    };
+    // Asked for until it has come, or nobody needs it any more.
+    m.lists_attachments &= matches!(hindrance, Some(Hindrance::Attachments(_)));
+    if s.deletes_node() {
+        detaching::note_vacated(m, hindrance.as_ref(), t.now);
+    }
+    match &hindrance {
+        None => m.drained = m.drained.or(Some(t.now)),
+        // A list that could not be read takes back nothing that was seen before.
+        Some(Hindrance::NotRead(_) | Hindrance::LastList) => {}
+        Some(_) => m.drained = None,
+    }
+    let level = current_level(s, m);
+    let watched = match &level {
+        Some(level) if !new_boot => watch_power(s, m, node, level, t),
+        Some(level) if s.deletes_node() => detaching::look(m, node, level, hindrance.as_ref(), t),
+        _ => None,
+    };
+    let decision = match (watched, hindrance) {
+        // A look at the power changes nothing about what is waited for, which stays the explanation.
+        (Some(watched), Some(hindrance)) => Decision {
+            words: format!("{}; {}", hindrance.words(), watched.words),
+            ..watched
+        },
+        (Some(watched), None) => watched,
+        (None, Some(hindrance)) if s.deletes_node() => {
+            detaching::detach(s, m, node, level.as_ref(), o, &hindrance, t)
+        }
+        (None, Some(hindrance)) => {
+            m.last_check = false;
+            look_again(m, Stage::Detaching, hindrance.words(), t, DETACH_PACE)
+        }
+        (None, None) => leaving::waited_for(s, node, t)
+            .unwrap_or_else(|| release(s, m, node, claim, level.as_ref(), o, t)),
+    };
+    if never_went_down(node, fenced_boot) {
+        m.proof_refuted = true;
+        let (said, way_out) = said_off(m.proven_off_by.as_ref());
+        let words = format!(
+            "Node {} is Ready in boot {}, in which {said} said that it was off: its machine never went down: {way_out}; check the volumes' data, then reboot the node: the taint stays until it has booted anew",
+            node.name, node.boot_id
+        );
+        return decision.escalated(CONTRADICTION, words);
+    }
+    match regressed(s, m) {
+        Some(words) if !new_boot => return decision.escalated("FenceRegressed", words),
+        _ => {}
+    }
+    // Also while the power is looked at.
+    match leaving::stuck(s, node).filter(|_| m.drained.is_some()) {
+        Some(words) => decision.escalated("ReleaseStuck", words),
+        None => decision,
+    }
+}
+
+/// Somebody deleted the Node, and our taint with it: there is nothing left to release, but the record stays open until pods and
+/// volumes are free, which pod GC and attach/detach now see to without the taint (F43).
+pub(super) fn node_gone(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) -> Decision {
+    m.tainted = true;
+    let gone = match s.deletes_node() {
+        true => format!("Node {} is deleted", s.node),
+        false => format!("Node {} was deleted under its taint", s.node),
+    };
+    if let Some(Hindrance::Pods(_) | Hindrance::Attachments(_)) = hindrance_of_deletion(o) {
+        m.attached_again = true;
+        m.drained = None;
+    }
+    if let Some(hindrance) = hindrance(None, o) {
+        m.last_check = false;
+        let words = format!(
+            "{gone}; {}{}",
+            hindrance.words(),
+            without_lock(s, &hindrance)
+        );
+        return look_again(m, Stage::Detaching, words, t, DETACH_PACE);
+    }
+    match last_list(m, o, t) {
+        Ok(()) => {
+            let words = format!("{gone}; {}, its pods and volumes are free", was_down(m));
+            close(Stage::Recovered, words)
+        }
+        Err((left, wake)) => {
+            let words = format!("{gone}; {}{}", left.words(), without_lock(s, &left));
+            wait(Stage::Detaching, words).until(wake)
+        }
+    }
+}
+
+/// The last word on the VolumeAttachments, which this round has listed if the one before asked for it; or what hinders, and when to look again.
+/// Asked for until it has come, it says the same all the time.
+fn last_list(m: &mut Memory, o: &Observed, t: &Moment) -> Result<(), (Hindrance, Duration)> {
+    let was_asked = m.last_check;
+    let left = attachments_left(o).err();
+    m.last_check = matches!(left, Some(Hindrance::NotRead(_) | Hindrance::LastList));
+    let Some(left) = left else { return Ok(()) };
+    let wake = match m.last_check && !was_asked {
+        true => t.now,
+        false => poll(m, t.now, DETACH_PACE),
+    };
+    Err((left, wake))
+}
+
+/// Somebody else has deleted the Node before its volumes were free: without the claim on it nothing says that nobody uses them.
+fn without_lock(s: &Settings, left: &Hindrance) -> &'static str {
+    match left {
+        Hindrance::Attachments(_) if s.deletes_node() => {
+            ", which Kubernetes detaches by itself some minutes later: without the Node and its claim the operator deletes none"
+        }
+        _ => "",
+    }
+}
+
+/// The release gate's last part, by mode: everything has detached already.
+fn release(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    claim: &str,
+    level: Option<&Level>,
+    o: &Observed,
+    t: &Moment,
+) -> Decision {
+    let again = t.now + WATCH_PERIOD;
+    let new_boot = booted_anew(node, s.boot_id.as_deref());
+    if never_went_down(node, s.boot_id.as_deref()) {
+        return wait(
+            Stage::AwaitingRelease,
+            format!("Node {} is Ready and never went down", node.name),
+        )
+        .until(again);
+    }
+    if !new_boot {
+        let waits_for = match s.release {
+            _ if s.released => None,
+            ReleaseMode::AfterDetach => None,
+            ReleaseMode::AfterRecovery => Some(
+                "`release.mode` AfterRecovery waits for a new boot ID, or for `spec.desiredState: Released`",
+            ),
+            ReleaseMode::Manual => {
+                Some("`release.mode` Manual waits for `spec.desiredState: Released`")
+            }
+        };
+        if let Some(waits_for) = waits_for {
+            let words = format!("everything has detached; {waits_for}");
+            return wait(Stage::AwaitingRelease, words).until(again);
+        }
+        if let Err(words) = off_now(s, m, level, t) {
+            return wait(
+                Stage::AwaitingRelease,
+                format!("everything has detached; {words}"),
+            )
+            .until(t.now + Duration::from_secs(1));
+        }
+    }
+    if let Some(decision) = late_off_keeps_the_taint(m, t) {
+        return decision;
+    }
+    // Everything else is settled: one complete quorum LIST of the VolumeAttachments is the last word.
+    match last_list(m, o, t) {
+        Ok(()) => {}
+        Err((unread @ (Hindrance::NotRead(_) | Hindrance::LastList), wake)) => {
+            return wait(Stage::AwaitingRelease, unread.words()).until(wake);
+        }
+        Err((left, _)) => return wait(Stage::Detaching, left.words()).until(again),
+    }
+    if let Some(decision) = unheard(m, o, t) {
+        return decision;
+    }
+    // Whoever has put the node out of service since is at work there, and a human who has released it wants to keep it.
+    if s.deletes_node() && !new_boot && !s.released && !node.out_of_service() {
+        return detaching::delete(s, m, node, claim, level, t);
+    }
+    m.releasing = true;
+    let quarantine = (!new_boot).then_some(node.boot_id.as_str());
+    let words = match quarantine {
+        Some(_) => format!(
+            "everything has detached and the machine still reads Off: Node {} is released, quarantined until it boots anew",
+            node.name
+        ),
+        None => format!(
+            "everything has detached and Node {} has booted anew: it is released",
+            node.name
+        ),
+    };
+    match taint::release(node, claim, quarantine) {
+        Some(patch) => act(Effect::Release(patch), Stage::AwaitingRelease, words),
+        None => wait(Stage::AwaitingRelease, "the claim was lost".to_owned()).until(t.now),
+    }
+}
+
+/// Another process may have sent an off that this one has not heard of (S23).
+fn unheard(m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
+    if o.evidence.present().is_some() {
+        return None;
+    }
+    // Both are read once more, then.
+    m.last_check = true;
+    let words = format!("needs the NodeFence before the release{}", o.evidence.why());
+    let stage = Stage::AwaitingRelease;
+    Some(look_again(m, stage, words, t, DETACH_PACE))
+}
+
+/// An off command that may still land keeps the taint where it is (S23).
+fn late_off_keeps_the_taint(m: &Memory, t: &Moment) -> Option<Decision> {
+    let again = t.now + WATCH_PERIOD;
+    if m.commanding() {
+        let words = "everything has detached; an off command is on its way: the taint stays until its device has answered";
+        return Some(wait(Stage::AwaitingRelease, words.to_owned()).until(again));
+    }
+    let until = m.late_off_until(t.now)?;
+    let words = format!(
+        "everything has detached; {}: the taint stays until its time is over",
+        m.late_off_words()
+    );
+    Some(wait(Stage::AwaitingRelease, words).until(until.min(again)))
+}
+
+/// Off, read by the right machine's device, after everything had detached (or where the operator detaches: since no pod is left) and just now.
+pub(super) fn off_now(
+    s: &Settings,
+    m: &Memory,
+    level: Option<&Level>,
+    t: &Moment,
+) -> Result<(), String> {
+    let level = level.ok_or(match s.adopted {
+        true => "the record that named its FenceDevices is gone: whether it is still off is read by none",
+        false => {
+            "no FenceDevice serves the node any more: whether it is still off cannot be read; bring one back, or boot the machine anew"
+        }
+    })?;
+    if let Some(words) = lost_device(m, level) {
+        return Err(format!("{words}, or boot the machine anew"));
+    }
+    if let Some((device, reading)) = has_power(s, m) {
+        return Err(format!("FenceDevice {} {}", device.name, reads(reading)));
+    }
+    let since = m.drained.or(m.vacated).unwrap_or(t.now);
+    judge_level(level, |device| {
+        if !m.learned.sights.iter().any(|sight| sight.is_of(device)) {
+            return Err(READ_ONCE_MORE.to_owned());
+        }
+        let reading = answer(device, &m.learned.sights).map_err(|failure| match device.manual {
+            true => word_is_over(s),
+            false => failure.words,
+        })?;
+        if !reading.is_off() {
+            let words = format!("FenceDevice {} {}", device.name, reads(reading));
+            return Err(match would_know(m, device) {
+                true => words,
+                false => format!("{words}: {}", who_knows(m)),
+            });
+        }
+        let is_old = t.now.saturating_sub(m.looked_at) > NOW_LIFE
+            || t.now.saturating_sub(reading.asked) > ASKED_LIFE;
+        if reading.asked < since || is_old {
+            return Err(READ_ONCE_MORE.to_owned());
+        }
+        Ok(())
+    })
+}
+
+/// A word does not say that the machine is off now, and a NodeFence takes one only.
+pub fn word_is_over(s: &Settings) -> String {
+    if s.adopted {
+        return format!(
+            "the word is too old to say that the machine is off now, and this NodeFence takes no other and asks no FenceDevice: boot it, or delete this \
+             NodeFence ({}), which is made anew and takes a new one",
+            s.fence
+        );
+    }
+    format!(
+        "the word by which the machine was proven down is too old to say that it is off now: boot it, have a FenceDevice of Node {node} read it Off, or, \
+         if it is gone for good, delete its Node (`kubectl delete node {node}`)",
+        node = s.node
+    )
+}
+
+/// Where outlets were asked in place of what has turned the machine off.
+fn who_knows(m: &Memory) -> String {
+    let needed = match m.learned.proven_by.join(", ") {
+        none if none.is_empty() => "turn them off too".to_owned(),
+        devices => format!("FenceDevice {devices}, which has proven it down, has to answer"),
+    };
+    format!(
+        "outlets that did not turn the machine off cannot say whether it is; {needed}, or boot the machine anew"
+    )
+}
+
+#[cfg(test)]
+mod tests;

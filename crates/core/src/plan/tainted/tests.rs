@@ -1,0 +1,379 @@
+//! What the words and the power commands are while `out-of-service` stands.
+
+use super::*;
+use crate::control::Control;
+use crate::fixtures;
+use crate::incident::{Device, DeviceOrder, Settings};
+use crate::memory::{Learned, Memory, Sight};
+use crate::observed::{AttachmentView, CLAIM, NodeView, OUT_OF_SERVICE, Observed, Seen, TaintView};
+use crate::proof::IdentityRule;
+use crate::reading::{PowerState, Reading};
+use fencing_api::settings::FenceMode;
+
+mod gone;
+mod watch;
+
+const CLAIM_VALUE: &str = "node-1-abcd-00000001";
+
+fn looked(sights: Vec<Sight>) -> Learned {
+    Learned {
+        sights,
+        ..Learned::default()
+    }
+}
+
+fn settings(mode: FenceMode) -> Settings {
+    let device = Device {
+        name: "bmc".to_owned(),
+        version: fixtures::bmc().version,
+        identity: IdentityRule::Skip,
+        manual: false,
+        outlets: false,
+        control: Control::Shown,
+    };
+    Settings {
+        fence: "node-1-abcd".to_owned(),
+        node: "node-1".to_owned(),
+        node_uid: Some("uid".to_owned()),
+        boot_id: Some("boot".to_owned()),
+        mode,
+        release: ReleaseMode::AfterRecovery,
+        late_effect: Duration::from_secs(5),
+        levels: vec![Level {
+            timeout: Duration::from_secs(60),
+            devices: vec![device],
+            ..fixtures::level()
+        }],
+        ..fixtures::settings()
+    }
+}
+
+fn taint(key: &str, value: &str) -> TaintView {
+    fixtures::dated(fixtures::taint(key, value, "NoExecute"))
+}
+
+fn observed(attachments: Vec<AttachmentView>) -> Observed {
+    let node = NodeView {
+        name: "node-1".to_owned(),
+        uid: "uid".to_owned(),
+        taints: vec![
+            taint(CLAIM, CLAIM_VALUE),
+            taint(OUT_OF_SERVICE, "nodeshutdown"),
+        ],
+        boot_id: "boot".to_owned(),
+        ..fixtures::node()
+    };
+    Observed {
+        node: Seen::Present(node),
+        attachments: Seen::NotRead,
+        attachments_cached: attachments,
+        ..fixtures::drained()
+    }
+}
+
+fn stuck() -> Vec<AttachmentView> {
+    vec![AttachmentView {
+        name: "csi-1".to_owned(),
+        uid: String::new(),
+        attacher: "driver".to_owned(),
+        volume: "data".to_owned(),
+        deleting: true,
+        detach_error: Some("the array is on fire".to_owned()),
+    }]
+}
+
+fn sight(state: PowerState, at: u64) -> Sight {
+    let at = Duration::from_secs(at);
+    Sight {
+        device: fixtures::bmc(),
+        reading: Ok(Reading {
+            state,
+            raw: String::new(),
+            identity: Default::default(),
+            faults: Vec::new(),
+            off_parts: Vec::new(),
+            asked: at,
+            answered: at,
+            wall: jiff::Timestamp::UNIX_EPOCH,
+        }),
+    }
+}
+
+fn decide(s: &Settings, m: &mut Memory, o: &Observed, seconds: u64) -> Decision {
+    crate::plan::step(s, m, o, &moment(seconds))
+}
+
+fn moment(seconds: u64) -> Moment {
+    Moment {
+        now: Duration::from_secs(seconds),
+        nonce: "00000002".to_owned(),
+        date: fixtures::DATE.to_owned(),
+    }
+}
+
+#[test]
+fn a_look_at_the_power_hides_neither_what_is_stuck_nor_the_call_for_a_human() {
+    let (s, o) = (settings(FenceMode::ConfirmOnly), observed(stuck()));
+    let mut m = Memory {
+        claim: Some(held(CLAIM_VALUE)),
+        tainted: true,
+        stage: Some((Stage::Detaching, Duration::ZERO)),
+        ..Memory::default()
+    };
+    let decision = decide(&s, &mut m, &o, 100);
+    assert!(matches!(decision.effect, Effect::Device { .. }));
+    let (reason, words) = decision.escalation.expect("60 s are over");
+    assert_eq!(reason, "DetachStuck");
+    assert!(words.contains("csi-1") && words.contains("the array is on fire"));
+}
+
+#[test]
+fn a_machine_that_comes_back_is_turned_off_again_while_something_is_attached_to_it() {
+    let (s, o) = (settings(FenceMode::PowerOff), observed(stuck()));
+    let mut m = Memory {
+        claim: Some(held(CLAIM_VALUE)),
+        tainted: true,
+        looked_at: Duration::from_secs(99),
+        learned: looked(vec![sight(PowerState::On, 99)]),
+        ..Memory::default()
+    };
+    let decision = decide(&s, &mut m, &o, 100);
+    assert!(matches!(decision.effect, Effect::RecordIntent(_)));
+    assert!(
+        decision
+            .escalation
+            .is_some_and(|(reason, _)| reason == "FenceRegressed")
+    );
+}
+
+#[test]
+fn a_machine_that_comes_back_once_everything_has_detached_is_left_on() {
+    let (s, o) = (settings(FenceMode::PowerOff), observed(Vec::new()));
+    let mut m = Memory {
+        claim: Some(held(CLAIM_VALUE)),
+        tainted: true,
+        drained: Some(Duration::from_secs(50)),
+        looked_at: Duration::from_secs(99),
+        learned: looked(vec![sight(PowerState::On, 99)]),
+        ..Memory::default()
+    };
+    let decision = decide(&s, &mut m, &o, 100);
+    assert_eq!(
+        (decision.effect, decision.stage, decision.escalation),
+        (Effect::Wait, Stage::AwaitingRelease, None)
+    );
+    // Nor does a list that cannot be read take back what was seen.
+    let unread = Observed {
+        pods: Seen::Failed("no answer".to_owned()),
+        ..observed(Vec::new())
+    };
+    let decision = decide(&s, &mut m, &unread, 101);
+    assert!(matches!(decision.effect, Effect::Wait));
+    assert_eq!(m.drained, Some(Duration::from_secs(50)));
+}
+
+/// A claim of this process.
+fn held(value: &str) -> OwnClaim {
+    OwnClaim {
+        value: value.to_owned(),
+        uid: "uid".to_owned(),
+        boot_id: "boot".to_owned(),
+        seen: true,
+    }
+}
+
+#[test]
+fn a_taint_that_another_process_has_set_is_seen_to_once_the_record_is_known() {
+    let (s, mut o) = (settings(FenceMode::PowerOff), observed(Vec::new()));
+    // Not before the NodeFence was read again: another process may have stored the evidence since.
+    o.evidence = Seen::Failed("no answer".to_owned());
+    let decision = decide(&s, &mut Memory::default(), &o, 100);
+    assert_eq!(decision.effect, Effect::Wait);
+    assert_eq!(
+        decision.escalation, None,
+        "what could not be read is not missing"
+    );
+    // Nor if this process has proven it too, under a claim that the other one has replaced.
+    let mut m = Memory {
+        claim: Some(held("node-1-abcd-00000002")),
+        learned: Learned {
+            evidence: true,
+            ..Learned::default()
+        },
+        ..Memory::default()
+    };
+    assert_eq!(decide(&s, &mut m, &o, 100).effect, Effect::Wait);
+    o.evidence = Seen::Present(true);
+    let decision = decide(&s, &mut Memory::default(), &o, 100);
+    assert!(matches!(decision.effect, Effect::Device { .. }));
+    // A record that was made anew knows nothing of what was sent, nor what it was about.
+    o.evidence = Seen::Present(false);
+    let decision = decide(&s, &mut Memory::default(), &o, 100);
+    assert_eq!(decision.effect, Effect::Wait);
+    let reason = decision.escalation.map(|(reason, _)| reason);
+    assert_eq!(reason, Some("OutOfServiceUnproven"));
+    assert_eq!(decision.wake, Some(Duration::from_secs(110)));
+    // Under this process's own claim nobody else can have set it, whatever is proven: another controller has, in the same second.
+    for proven in [false, true] {
+        o.evidence = Seen::Present(proven);
+        let mut m = Memory {
+            claim: Some(held(CLAIM_VALUE)),
+            ..Memory::default()
+        };
+        let decision = decide(&s, &mut m, &o, 100);
+        assert!(matches!(decision.effect, Effect::DropClaim(_)));
+    }
+    // What this incident has proven under an older claim is no proof of what stands under this one.
+    o.evidence = Seen::Present(false);
+    let mut after_crash = s;
+    after_crash.record.evidence = true;
+    let decision = decide(&after_crash, &mut Memory::default(), &o, 100);
+    let reason = decision.escalation.map(|(reason, _)| reason);
+    assert_eq!(reason, Some("OutOfServiceUnproven"));
+    // One that was made to release it has nothing to prove.
+    after_crash.adopted = true;
+    let decision = decide(&after_crash, &mut Memory::default(), &o, 100);
+    assert!(matches!(decision.effect, Effect::Device { .. }));
+    // Nor is it released without the NodeFence, which tells what was sent before it.
+    o.evidence = Seen::Failed("no answer".to_owned());
+    let decision = decide(&after_crash, &mut Memory::default(), &o, 100);
+    assert_eq!(decision.effect, Effect::Wait);
+}
+
+/// S23: what another process has proven and sent stands in the NodeFence alone, whatever this one has proven itself.
+#[test]
+fn the_record_is_read_under_a_taint_that_this_process_does_not_see_to() {
+    let o = observed(Vec::new());
+    // Whose claim this process holds, whether it has stored evidence, and whether the record is read.
+    let table = [
+        (None, false, true),
+        (None, true, true),
+        (Some("node-1-abcd-00000002"), true, true),
+        // Under its own claim it has set the taint, or gives way.
+        (Some(CLAIM_VALUE), false, false),
+        (Some(CLAIM_VALUE), true, false),
+    ];
+    for (claim, evidence, is_read) in table {
+        let memory = Memory {
+            claim: claim.map(held),
+            learned: Learned {
+                evidence,
+                ..Learned::default()
+            },
+            ..Memory::default()
+        };
+        let needs = crate::plan::needs(&settings(FenceMode::PowerOff), &memory, o.node.present());
+        assert_eq!(needs.record, is_read, "{claim:?} {evidence}");
+    }
+}
+
+/// A machine between on and off has power, and it is this one's unless the device names another: one that can name none is heard.
+#[test]
+fn whoever_says_that_the_machine_has_power_is_heard_unless_it_is_another_machine() {
+    let other = || Some("99999999-2222-4333-8444-555555555555".to_owned());
+    let own = || Some(fixtures::MACHINE.to_owned());
+    let is = || IdentityRule::Is(fixtures::MACHINE.to_owned());
+    let table = [
+        (PowerState::On, is(), own(), true),
+        (PowerState::Transitional, is(), own(), true),
+        (PowerState::On, is(), None, true),
+        (PowerState::On, IdentityRule::NotPinned, own(), true),
+        (PowerState::On, is(), other(), false),
+        (PowerState::Unknown, is(), own(), false),
+        (PowerState::Off, is(), own(), false),
+    ];
+    for (state, identity, named, heard) in table {
+        let mut s = settings(FenceMode::ConfirmOnly);
+        s.levels.push(Level {
+            name: "second".to_owned(),
+            ..fixtures::level()
+        });
+        s.levels[1].devices[0].name = "witness".to_owned();
+        s.levels[1].devices[0].identity = identity;
+        let mut said = sight(state, 99);
+        said.device = s.levels[1].devices[0].clone();
+        if let Ok(reading) = &mut said.reading {
+            reading.identity.system_uuid = named.clone();
+        }
+        let mut m = Memory {
+            claim: Some(held(CLAIM_VALUE)),
+            tainted: true,
+            looked_at: Duration::from_secs(99),
+            learned: looked(vec![sight(PowerState::Off, 99), said]),
+            ..Memory::default()
+        };
+        let came_back = decide(&s, &mut m.clone(), &observed(stuck()), 100).escalation;
+        let came_back = came_back.is_some_and(|(reason, _)| reason == "FenceRegressed");
+        assert_eq!(came_back, heard, "{state:?} {named:?}");
+        // Nor does it let the taint go, once everything has detached.
+        m.drained = Some(Duration::from_secs(98));
+        let off = off_now(&s, &m, s.levels.first(), &moment(100));
+        assert_eq!(off.is_err(), heard, "{state:?} {named:?}: {off:?}");
+    }
+}
+
+/// S14, S23: of the power, the volumes and the record each was looked at just now, and none of it in vain.
+#[test]
+fn a_release_needs_a_reading_of_now_and_the_record() {
+    let s = Settings {
+        release: ReleaseMode::AfterDetach,
+        ..settings(FenceMode::ConfirmOnly)
+    };
+    let is_released = |asked: u64, record: Seen<bool>| {
+        let o = Observed {
+            attachments: Seen::Present(Vec::new()),
+            evidence: record,
+            ..observed(Vec::new())
+        };
+        let mut m = Memory {
+            claim: Some(fixtures::own_claim(CLAIM_VALUE)),
+            tainted: true,
+            drained: Some(Duration::from_secs(50)),
+            looked_at: Duration::from_secs(99),
+            last_check: true,
+            learned: looked(vec![sight(PowerState::Off, asked)]),
+            ..Memory::default()
+        };
+        let decision = decide(&s, &mut m, &o, 100);
+        matches!(decision.effect, Effect::Release(_))
+    };
+    assert!(is_released(98, Seen::Present(true)));
+    assert!(!is_released(98, Seen::Failed("500".to_owned())));
+    // Its answer has been on the way, or its process stopped, for half a minute.
+    assert!(!is_released(70, Seen::Present(true)));
+}
+
+/// S23. It is woken at that very moment: if it waited on then, it would be woken for nothing.
+#[test]
+fn an_off_that_may_land_keeps_the_taint_until_its_time_is_over() {
+    let m = Memory {
+        tainted: true,
+        own_off_until: Some(Duration::from_secs(100)),
+        ..Memory::default()
+    };
+    assert!(late_off_keeps_the_taint(&m, &moment(99)).is_some());
+    assert!(late_off_keeps_the_taint(&m, &moment(100)).is_none());
+}
+
+/// S14: it may have been the end of a power cut before the last volume was let go, or its answer was half a minute on the way.
+#[test]
+fn a_reading_from_before_everything_had_detached_or_from_long_ago_is_none_of_the_release() {
+    let s = settings(FenceMode::ConfirmOnly);
+    for (drained, asked, counts) in [
+        (98, 97, false),
+        (98, 98, true),
+        (98, 99, true),
+        (50, 74, false),
+        (50, 75, true),
+    ] {
+        let m = Memory {
+            tainted: true,
+            looked_at: Duration::from_secs(99),
+            drained: Some(Duration::from_secs(drained)),
+            learned: looked(vec![sight(PowerState::Off, asked)]),
+            ..Memory::default()
+        };
+        let off = off_now(&s, &m, s.levels.first(), &moment(100));
+        assert_eq!(off.is_ok(), counts, "{drained}, {asked}: {off:?}");
+    }
+}

@@ -1,0 +1,166 @@
+//! Which level has its turn, and how long it waits.
+
+use super::super::level::{current_level, fail, heed_word, new_attempt};
+use super::*;
+use crate::incident::Level;
+use crate::memory::Sight;
+use crate::proof::DeviceReadings;
+use crate::reading::PowerState;
+
+/// A second level, of a human's word.
+fn with_word() -> Settings {
+    let mut s = settings();
+    let mut by_hand = level();
+    by_hand.name = "hand".to_owned();
+    by_hand.devices[0].name = "manualConfirmation".to_owned();
+    by_hand.devices[0].manual = true;
+    s.levels.push(by_hand);
+    s.word = word();
+    s
+}
+
+/// S21: it has its turn once, at once, and not while something else is under way or when it was refuted.
+#[test]
+fn a_word_is_heeded_when_nothing_is_under_way() {
+    let heeded = |change: fn(&mut Memory)| {
+        let mut memory = Memory::default();
+        change(&mut memory);
+        heed_word(&with_word(), &mut memory, &Seen::NotRead, seconds(1));
+        memory.level == 1
+    };
+    assert!(heeded(|_| {}));
+    assert!(!heeded(|memory| memory.begin(false)));
+    assert!(!heeded(
+        |memory| memory.learned.readings = Some(off_readings())
+    ));
+    assert!(!heeded(|memory| memory.word_heeded = Some(0)));
+    assert!(!heeded(
+        |memory| memory.word_refuted = Some("it reads On".to_owned())
+    ));
+}
+
+/// S21: whoever is asked for a word is told which device would refute it, before the claim and under it.
+#[test]
+fn whoever_is_asked_for_a_word_is_told_which_device_reads_on() {
+    let s = Settings {
+        word: None,
+        ..with_word()
+    };
+    let mut on = off_readings().remove(0).readings.remove(0);
+    (on.state, on.raw) = (PowerState::On, "On".to_owned());
+    let by_hand = s.levels[1].devices[0].clone();
+    let bmc = crate::fixtures::bmc();
+    let mut looked = Memory {
+        level: 1,
+        looked_at: seconds(1),
+        ..Memory::default()
+    };
+    looked.learned.sights = vec![
+        Sight {
+            device: bmc.clone(),
+            reading: Ok(on.clone()),
+        },
+        Sight {
+            device: by_hand.clone(),
+            reading: Err("nobody has confirmed it".to_owned()),
+        },
+    ];
+    let mut read = Memory {
+        level: 1,
+        claim: Some(own_claim(CLAIM_VALUE)),
+        ..Memory::default()
+    };
+    read.learned.quiesce.since = Some(seconds(1));
+    read.learned.lease_before = Some(lease());
+    read.learned.readings = Some(vec![DeviceReadings::of(&by_hand, Vec::new())]);
+    read.learned.others = vec![DeviceReadings::of(&bmc, vec![on])];
+    for (mut memory, node) in [(looked, node()), (read, claimed(CLAIM_VALUE))] {
+        let observed = Observed {
+            node: Seen::Present(node),
+            lease: Seen::Present(lease()),
+            ..drained()
+        };
+        let words = step(&s, &mut memory, &observed, &moment(seconds(2))).words;
+        let told = "FenceDevice bmc reads On: while it does, no word counts";
+        assert!(words.contains(told), "{words}");
+    }
+}
+
+/// S21: nobody knows how the Lease was before the word, where it was not read beside it: it is read first, and then the power.
+#[test]
+fn beside_a_word_the_power_is_read_after_the_lease() {
+    for (lease, reads) in [(Seen::Present(lease()), true), (Seen::NotRead, false)] {
+        let mut memory = Memory {
+            claim: Some(own_claim(CLAIM_VALUE)),
+            ..Memory::default()
+        };
+        memory.learned.quiesce.since = Some(seconds(1));
+        memory.learned.lease_before = Some(crate::fixtures::lease());
+        let observed = Observed {
+            node: Seen::Present(claimed(CLAIM_VALUE)),
+            lease,
+            ..drained()
+        };
+        let s = with_word();
+        let decision = step(&s, &mut memory, &observed, &moment(seconds(2)));
+        assert_eq!(memory.level, 1, "{decision:?}");
+        let is_read = matches!(decision.effect, Effect::Device { .. });
+        assert_eq!(is_read, reads, "{decision:?}");
+    }
+}
+
+#[test]
+fn a_level_without_a_device_is_passed_over() {
+    let mut s = settings();
+    let empty = Level {
+        devices: Vec::new(),
+        ..level()
+    };
+    s.levels.insert(0, empty.clone());
+    s.levels.push(empty);
+    for from in 0..3 {
+        let mut memory = Memory {
+            level: from,
+            ..Memory::default()
+        };
+        let current = current_level(&s, &mut memory).expect("a level");
+        assert_eq!((current.devices.len(), memory.level), (1, 1), "from {from}");
+    }
+}
+
+/// The pause doubles from one round over all levels to the next, and is never longer than half a minute.
+#[test]
+fn all_levels_are_tried_again_ever_more_slowly() {
+    let mut s = settings();
+    s.levels[0].retry_period = seconds(5);
+    let mut memory = Memory::default();
+    let pauses: Vec<u64> = (0..5)
+        .map(|_| {
+            fail(&s, &mut memory, "no answer".to_owned(), seconds(100));
+            let at = memory.retry_at.expect("a time");
+            (at - seconds(100)).as_secs()
+        })
+        .collect();
+    assert_eq!(pauses, [5, 10, 20, 30, 30]);
+}
+
+/// S23: an earlier off lands no more from the end of its window on.
+#[test]
+fn a_command_is_contested_as_long_as_an_earlier_one_may_land() {
+    let contested = |now: Duration, by_another: bool| {
+        let until = Some(seconds(100));
+        let mut memory = Memory {
+            own_off_until: until.filter(|_| !by_another),
+            others_off_until: until.filter(|_| by_another),
+            ..Memory::default()
+        };
+        new_attempt(&settings(), &mut memory, &level(), &moment(now)).contested
+    };
+    for by_another in [false, true] {
+        assert!(contested(
+            seconds(100) - Duration::from_nanos(1),
+            by_another
+        ));
+        assert!(!contested(seconds(100), by_another));
+    }
+}

@@ -1,0 +1,329 @@
+//! Nothing of ours is on the Node: is there a reason to begin, and a device that can see it through?
+//!
+//! Everything that forbids or ends an incident is looked at first. Then the level's devices are asked once, before
+//! anything is written: do they answer, are they wired to this machine, and, in mode ConfirmOnly, does it already read Off?
+
+use super::super::hold::{HeldBy, Hold};
+use super::super::incident::{Approval, Decision, DeviceOrder, Effect, Level, Settings};
+use super::super::memory::{Memory, OwnClaim};
+use super::super::observed::{NodeView, Observed, Ready};
+use super::super::proof::Require;
+use super::super::stage::Stage;
+use super::super::taint;
+use super::ending::{ended, is_confirmed_down, late_off};
+use super::inherit::heed_elsewhere;
+use super::level::{
+    DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, current_level, fail, heed_word, in_trouble, names,
+    not_failed, note_devices, order,
+};
+use super::outrun::{cleared, held_by_other_fence};
+use super::usable::{Unusable, note_contradiction, usable};
+use super::{Moment, act, close, held, leaving, returning, wait};
+use fencing_api::settings::{ApprovalTimeout, FenceMode};
+use std::time::Duration;
+
+/// An answer is good for the claim this long.
+const SIGHT_LIFE: Duration = Duration::from_secs(5);
+/// The claim is decided on this much earlier than it is sent: the Node, and the Secrets for the readings, have been read by then.
+const CLAIM_AHEAD: Duration = Duration::from_millis(50);
+/// Pause between two looks at a machine that is not off (ConfirmOnly): in the first minute, and at most.
+const LOOK_PERIOD: Duration = Duration::from_secs(5);
+const LOOK_PERIOD_MAX: Duration = Duration::from_secs(60);
+
+/// The next step while nothing of the incident is on the Node: is there a reason to end it, what holds it, and is the machine off, or may be turned off?
+pub(super) fn step(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    o: &Observed,
+    t: &Moment,
+) -> Decision {
+    if let Some(end) = ended(s, m, node, t) {
+        return end;
+    }
+    if is_confirmed_down(s, m, node)
+        && let Some(waits) = late_off(s, m, t)
+    {
+        return waits;
+    }
+    if let Some(other) = &o.cleared_by {
+        return close(Stage::Aborted, cleared(node, other).words);
+    }
+    if let Some(bind) = bind_first(s, node) {
+        return bind;
+    }
+    // A claim that was written and is not there: its write failed, or has not landed yet. The next one has another nonce.
+    if m.claim.is_some() || m.dropping {
+        m.forget_claim(t.now + s.late_effect);
+    }
+    if let Some(held) = held_back(s, m, node, o, t) {
+        m.forget_denial();
+        return held;
+    }
+    check(s, m, node, o, t)
+}
+
+/// Before it waits for anything: another NodeFence may go first, and the node has booted anew when that one has ended.
+pub(super) fn bind_first(s: &Settings, node: &NodeView) -> Option<Decision> {
+    bind(s, node).filter(|_| !never_reported(node))
+}
+
+fn never_reported(node: &NodeView) -> bool {
+    node.ready() == Ready::Missing || node.boot_id.is_empty()
+}
+
+/// A human's incident is about the Node and the boot that it meets first (S10).
+pub(super) fn bind(s: &Settings, node: &NodeView) -> Option<Decision> {
+    if s.node_uid.is_some() && s.boot_id.is_some() {
+        return None;
+    }
+    let words = format!(
+        "bound to Node {} with UID {} and boot ID {}",
+        node.name, node.uid, node.boot_id
+    );
+    let effect = Effect::Bind {
+        uid: node.uid.clone(),
+        boot_id: node.boot_id.clone(),
+    };
+    Some(act(effect, Stage::Checking, words))
+}
+
+/// Reasons to wait before anything is written.
+fn held_back(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    o: &Observed,
+    t: &Moment,
+) -> Option<Decision> {
+    if never_reported(node) {
+        let words = format!(
+            "Node {} has no Ready condition or no boot ID: its kubelet never reported, so it is not fenced; wait until it has, or release this NodeFence (`spec.desiredState: Released`)",
+            node.name
+        );
+        return Some(held(HeldBy::NeverReported, words));
+    }
+    if s.mode == FenceMode::Observe {
+        let words = format!(
+            "Node {} would be fenced now; mode Observe only reports",
+            node.name
+        );
+        return Some(wait(Stage::Observing, words));
+    }
+    if let Some(words) = &s.unsupported {
+        let held = held(HeldBy::Unsupported, words.clone());
+        return Some(held.escalated("Unsupported", words.clone()));
+    }
+    if o.claim_of_other_fence {
+        return Some(held_by_other_fence(m, node));
+    }
+    if s.approval == Approval::Awaited {
+        return Some(awaiting_approval(s, m, t));
+    }
+    leaving::before_the_claim(s, node, t)
+}
+
+/// Nobody has answered yet. When time is up, the policy says whether the incident ends or somebody is called.
+pub(super) fn awaiting_approval(s: &Settings, m: &mut Memory, t: &Moment) -> Decision {
+    let since = match m.stage {
+        Some((Stage::AwaitingApproval, since)) => since,
+        _ => t.now,
+    };
+    let deadline = since + s.approval_timeout.saturating_sub(s.record.approval_waited);
+    let timeout = s.approval_timeout.as_secs();
+    let is_late = t.now >= deadline;
+    if is_late && s.approval_on_timeout == ApprovalTimeout::Abort {
+        let words = format!(
+            "nobody answered within {timeout} s (`fence.approval.timeoutSeconds`), and `fence.approval.onTimeout` is Abort; to fence the node all the same, create a NodeFence of your own"
+        );
+        // Should the end not be written, the wait does not begin anew.
+        m.ending = Some((Stage::Aborted, words.clone()));
+        return close(Stage::Aborted, words);
+    }
+    let words =
+        "waits for `spec.approval` (the policy's `fence.approval.mode` is Manual)".to_owned();
+    let waits = wait(Stage::AwaitingApproval, words);
+    let waits = if is_late {
+        let words = format!(
+            "nobody has answered within {timeout} s (`fence.approval.timeoutSeconds`): set `spec.approval` to Approved or Denied"
+        );
+        waits.escalated("ApprovalOverdue", words)
+    } else {
+        waits.until(deadline)
+    };
+    Decision {
+        deadline: Some(deadline),
+        ..waits
+    }
+}
+
+/// The budget is asked last: an incident whose device does not answer waits for nobody's turn and takes nobody's (L5). Whether the policy
+/// keeps its hands off the node is asked first.
+fn held_by_budget(m: &mut Memory, hold: &Hold) -> Decision {
+    // Nothing is written meanwhile: what was refused before is nobody's concern.
+    m.forget_denial();
+    let words = format!("held ({}): {}", hold.reason, hold.words);
+    held(hold.reason, words)
+}
+
+/// Asks the level's devices, and claims when their answers and the budget allow it.
+fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment) -> Decision {
+    if let Some(held) = returning::before_the_claim(m, node, o, t) {
+        return held;
+    }
+    let hold = o.hold.as_ref();
+    if let Some(hold) = hold.filter(|hold| m.checked || hold.reason.comes_first()) {
+        m.level_since = None;
+        return held_by_budget(m, hold);
+    }
+    heed_word(s, m, &o.lease, t.now);
+    let Some(level) = current_level(s, m) else {
+        let words = format!(
+            "no FenceDevice of any level serves Node {}; create one, or correct `fence.levels[].deviceSelector`",
+            node.name
+        );
+        return wait(Stage::Checking, words.clone())
+            .escalated("NoDevice", words)
+            .until(t.now + ROUND_PAUSE_MAX);
+    };
+    if m.busy.is_some() {
+        return in_trouble(
+            m,
+            wait(
+                Stage::Checking,
+                format!("asks the devices of level {}", level.name),
+            ),
+        );
+    }
+    if let Some(at) = m.retry_at.filter(|at| t.now < *at) {
+        let words = m.last_failure.clone().unwrap_or_default();
+        return in_trouble(m, wait(Stage::Checking, words)).until(at);
+    }
+    if m.learned.sights.is_empty() || t.now.saturating_sub(m.looked_at) > SIGHT_LIFE {
+        let asks = look(m, &level, t.now);
+        return in_trouble(m, asks);
+    }
+    m.checked = false;
+    // Of a device that hangs later nobody but the record would know.
+    note_contradiction(m, &level);
+    match usable(s, m, &level) {
+        Ok(()) => seen_through(s, m, node, &level, o, t),
+        Err(Unusable::StillOn(Failure { reason, words })) => {
+            m.learned.sights.clear();
+            not_failed(m);
+            let again = next_try(s, t.now + look_period(m, t.now), t.now);
+            m.retry_at = Some(again);
+            m.last_failure = Some(words.clone());
+            m.alarm = Some(reason);
+            m.forget_denial();
+            in_trouble(m, wait(Stage::Checking, words).until(again))
+        }
+        Err(Unusable::Failed(failure)) => {
+            m.learned.sights.clear();
+            fail(s, m, failure.words.clone(), t.now);
+            m.retry_at = m.retry_at.map(|at| next_try(s, at, t.now));
+            // Another machine at the device's address is never a passing fault.
+            if failure.reason != DEVICE_FAILED {
+                m.alarm = Some(failure.reason);
+            }
+            let pause = m.retry_at.unwrap_or(t.now);
+            in_trouble(m, wait(Stage::Checking, failure.words).until(pause))
+        }
+    }
+}
+
+/// The devices can see it through: the claim, as soon as the budget and the policy's wait allow it.
+fn seen_through(
+    s: &Settings,
+    m: &mut Memory,
+    node: &NodeView,
+    level: &Level,
+    o: &Observed,
+    t: &Moment,
+) -> Decision {
+    // The failures count on: a device that answers once and never proves anything has failed too. A contradiction is shown until a
+    // proof has settled it.
+    if m.contradictions.is_empty() {
+        m.last_failure = None;
+        m.level_failures.remove(&level.name);
+        m.alarm = None;
+    }
+    let decide_at = s.not_before.saturating_sub(CLAIM_AHEAD);
+    // What is waited for is not the level's time. In mode ConfirmOnly the look is a part of each try.
+    if t.now < decide_at || o.hold.is_some() || s.mode == FenceMode::PowerOff {
+        m.level_since = None;
+    }
+    not_failed(m);
+    if o.hold.is_none() && t.now < decide_at {
+        let words = format!(
+            "{} can see it through; Node {} is claimed when the policy's `durationSeconds` are over",
+            names(level),
+            node.name
+        );
+        return wait(Stage::Checking, words).until(decide_at);
+    }
+    m.learned.sights.clear();
+    m.checked = true;
+    match &o.hold {
+        Some(hold) => held_by_budget(m, hold),
+        None => claim(s, m, node, level, t),
+    }
+}
+
+/// A twelfth of the time for which the machine has been looked at: an outage of hundreds of nodes does not amplify itself (L5).
+fn look_period(m: &Memory, now: Duration) -> Duration {
+    let since = m.stage.map_or(now, |(_, since)| since);
+    (now.saturating_sub(since) / 12).clamp(LOOK_PERIOD, LOOK_PERIOD_MAX)
+}
+
+/// A try before the policy's wait is over is an early one: the next is made when it is over at the latest.
+fn next_try(s: &Settings, at: Duration, now: Duration) -> Duration {
+    if now < s.not_before {
+        at.min(s.not_before)
+    } else {
+        at
+    }
+}
+
+fn look(m: &mut Memory, level: &Level, now: Duration) -> Decision {
+    let words = format!("asks {} of level {}", names(level), level.name);
+    act(
+        order(m, level, DeviceOrder::Look, now),
+        Stage::Checking,
+        words,
+    )
+}
+
+fn claim(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: &Moment) -> Decision {
+    // Where one device is enough, another one may have said nothing.
+    let (who, is_one) = match level.require {
+        Require::Any => (format!("level {}", level.name), true),
+        Require::All => (names(level), level.devices.len() == 1),
+    };
+    let says = match (s.mode, is_one) {
+        _ if level.is_manual() => "is given",
+        (FenceMode::ConfirmOnly, true) => "reads Off",
+        (FenceMode::ConfirmOnly, false) => "read Off",
+        (_, true) => "answers for this machine",
+        (_, false) => "answer for this machine",
+    };
+    let words = format!("{who} {says}: Node {} is claimed", node.name);
+    let value = taint::claim_value(&s.fence, &t.nonce);
+    m.claim = Some(OwnClaim {
+        value: value.clone(),
+        uid: node.uid.clone(),
+        boot_id: node.boot_id.clone(),
+        seen: false,
+    });
+    match m.learned.quiesce.listed_before.take() {
+        Some(pods) => m.learned.quiesce.note_list(&pods),
+        None => m.learned.quiesce.forget_list(),
+    }
+    note_devices(s, m);
+    heed_elsewhere(s, m, t.now);
+    let patch = taint::claim(node, &value, &t.date, s.not_before);
+    act(Effect::Claim(patch), Stage::Claiming, words)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,309 @@
+//! What a process may not begin anew that finds nothing of the incident on the Node.
+
+use super::*;
+use crate::fixtures::{self, DATE, bmc, drained, node, off_readings, out_of_service, settings};
+use crate::incident::Record;
+use crate::memory::{Learned, Sight};
+use crate::observed::Seen;
+use crate::plan::is_bare;
+use crate::reading::{PowerState, Reading};
+
+/// The first decision of a new process.
+fn decided(settings: &Settings) -> Decision {
+    let observed = Observed {
+        node: Seen::Present(node()),
+        ..drained()
+    };
+    crate::plan::step(settings, &mut Memory::default(), &observed, &moment())
+}
+
+fn moment() -> Moment {
+    Moment {
+        now: Duration::from_secs(100),
+        nonce: "n1".to_owned(),
+        date: DATE.to_owned(),
+    }
+}
+
+#[test]
+fn a_new_incident_asks_its_device() {
+    assert_eq!(decided(&settings()).stage, Stage::Checking);
+}
+
+/// S8: the process before this one has set it, and somebody has taken it away since.
+#[test]
+fn a_taint_that_the_record_tells_of_is_not_set_again() {
+    let record = Record {
+        evidence: true,
+        tainted: true,
+        ..Record::default()
+    };
+    let decision = decided(&Settings {
+        record,
+        ..settings()
+    });
+    assert_eq!(
+        (decision.effect, decision.stage),
+        (Effect::Close, Stage::Aborted)
+    );
+}
+
+/// S8: there is nothing left that it could release.
+#[test]
+fn an_adopted_taint_that_is_gone_is_not_followed_by_a_fence() {
+    let decision = decided(&Settings {
+        adopted: true,
+        ..settings()
+    });
+    assert_eq!(
+        (decision.effect, decision.stage),
+        (Effect::Close, Stage::Aborted)
+    );
+}
+
+/// The write may have failed, or the answer to the removal be lost: the next claim begins from nothing, and is not taken back in its turn.
+#[test]
+fn a_claim_that_is_not_there_is_forgotten_whether_it_was_written_or_given_back() {
+    let unseen = OwnClaim {
+        seen: false,
+        ..fixtures::own_claim("fence-n0")
+    };
+    for (claim, dropping) in [(Some(unseen), false), (None, true)] {
+        let mut memory = Memory {
+            claim,
+            dropping,
+            ..Memory::default()
+        };
+        let observed = Observed {
+            node: Seen::Present(node()),
+            ..drained()
+        };
+        crate::plan::step(&settings(), &mut memory, &observed, &moment());
+        assert_eq!((memory.claim, memory.dropping), (None, false));
+    }
+}
+
+/// S13: a place in the budget is for what is on a Node, and a taint that may be ours is.
+#[test]
+fn nothing_is_on_a_node_whose_taints_are_somebody_else_s() {
+    let claimed_by = |fence: &str| fixtures::claimed(&format!("{fence}-n1"));
+    let tainted = NodeView {
+        taints: vec![out_of_service()],
+        ..node()
+    };
+    let unproven = Memory::default;
+    let proven = || Memory {
+        learned: Learned {
+            evidence: true,
+            ..Learned::default()
+        },
+        ..Memory::default()
+    };
+    let table = [
+        (node(), unproven(), true),
+        (node(), proven(), true),
+        (claimed_by("another"), unproven(), true),
+        (claimed_by(&settings().fence), unproven(), false),
+        (tainted.clone(), unproven(), true),
+        (tainted, proven(), false),
+    ];
+    for (node, memory, expected) in table {
+        let is_bare = is_bare(&settings(), &memory, &node);
+        assert_eq!(
+            is_bare, expected,
+            "{:?} {}",
+            node.taints, memory.learned.evidence
+        );
+    }
+}
+
+fn second(second: u64) -> Duration {
+    Duration::from_secs(second)
+}
+
+#[test]
+fn whoever_is_asked_for_approval_has_until_the_deadline_that_is_shown() {
+    let decision = decided(&Settings {
+        approval: Approval::Awaited,
+        ..settings()
+    });
+    assert_eq!(decision.stage, Stage::AwaitingApproval);
+    assert_eq!(decision.deadline, Some(second(100 + 3600)));
+}
+
+/// L1: what is waited for is not the level's time. In mode ConfirmOnly, when nothing else is in the way, each look is one more try.
+#[test]
+fn a_level_that_has_failed_before_uses_its_time_up_only_by_its_own_tries() {
+    let since = |mode: FenceMode, not_before: Duration, is_held: bool| {
+        let s = Settings {
+            mode,
+            not_before,
+            ..settings()
+        };
+        let mut m = Memory {
+            failures: 1,
+            level_since: Some(second(90)),
+            ..Memory::default()
+        };
+        let hold = is_held.then(|| Hold {
+            reason: HeldBy::Storm,
+            words: "too many".to_owned(),
+        });
+        let observed = Observed { hold, ..drained() };
+        let moment = Moment {
+            now: second(100),
+            nonce: "n1".to_owned(),
+            date: DATE.to_owned(),
+        };
+        seen_through(&s, &mut m, &node(), &s.levels[0], &observed, &moment);
+        m.level_since
+    };
+    let (over, now) = (Duration::ZERO, second(100) + CLAIM_AHEAD);
+    assert_eq!(since(FenceMode::ConfirmOnly, over, false), Some(second(90)));
+    assert_eq!(since(FenceMode::ConfirmOnly, now, false), Some(second(90)));
+    assert_eq!(since(FenceMode::ConfirmOnly, second(200), false), None);
+    assert_eq!(since(FenceMode::ConfirmOnly, over, true), None);
+    assert_eq!(since(FenceMode::PowerOff, over, false), None);
+}
+
+/// At that moment a try is one like any other: brought forward to now, it would be made again and again without a pause.
+#[test]
+fn a_try_is_brought_forward_to_the_end_of_the_wait_and_not_beyond_it() {
+    let s = Settings {
+        not_before: second(100),
+        ..settings()
+    };
+    assert_eq!(next_try(&s, second(104), second(99)), second(100));
+    assert_eq!(next_try(&s, second(104), second(100)), second(104));
+}
+
+#[test]
+fn a_look_that_ended_five_seconds_ago_is_acted_upon_and_an_older_one_repeated() {
+    let claims = |now: Duration| {
+        let reading = off_readings()[0].readings[0].clone();
+        let mut m = Memory {
+            looked_at: second(95),
+            learned: Learned {
+                sights: vec![Sight {
+                    device: bmc(),
+                    reading: Ok(reading),
+                }],
+                ..Learned::default()
+            },
+            ..Memory::default()
+        };
+        let moment = Moment {
+            now,
+            nonce: "n1".to_owned(),
+            date: DATE.to_owned(),
+        };
+        let decision = check(&settings(), &mut m, &node(), &drained(), &moment);
+        matches!(decision.effect, Effect::Claim(_))
+    };
+    assert!(claims(second(100)));
+    assert!(!claims(second(100) + Duration::from_nanos(1)));
+}
+
+/// An end that could not be written is tried again, and the human has not got the whole time once more.
+#[test]
+fn a_wait_for_approval_that_is_over_does_not_begin_anew() {
+    let s = Settings {
+        approval: Approval::Awaited,
+        approval_on_timeout: ApprovalTimeout::Abort,
+        ..settings()
+    };
+    let observed = Observed {
+        node: Seen::Present(node()),
+        ..drained()
+    };
+    let decided = |memory: &mut Memory, now: Duration| {
+        let moment = Moment {
+            now,
+            nonce: "n1".to_owned(),
+            date: DATE.to_owned(),
+        };
+        crate::plan::step(&s, memory, &observed, &moment)
+    };
+    let (mut memory, over) = (Memory::default(), second(100) + s.approval_timeout);
+    let waits = decided(&mut memory, second(100));
+    assert_eq!(waits.stage, Stage::AwaitingApproval);
+    assert_eq!(decided(&mut memory, over).effect, Effect::Close);
+    memory.write_retry_at = Some(over + second(2));
+    let pauses = decided(&mut memory, over + second(1));
+    assert_eq!(
+        (pauses.effect, pauses.stage),
+        (Effect::Wait, Stage::Checking)
+    );
+    assert_eq!(decided(&mut memory, over + second(2)).effect, Effect::Close);
+}
+
+/// The claim was denied before, and now something else is in the way: that is what a human has to know.
+#[test]
+fn an_older_refusal_does_not_hide_what_is_in_the_way_now() {
+    let failed = |reading: Result<Reading, String>| {
+        let sight = Sight {
+            device: bmc(),
+            reading,
+        };
+        let mut m = Memory {
+            denied: Some("denied request: no".to_owned()),
+            looked_at: second(100),
+            learned: Learned {
+                sights: vec![sight],
+                ..Learned::default()
+            },
+            ..Memory::default()
+        };
+        let s = Settings {
+            mode: FenceMode::ConfirmOnly,
+            ..settings()
+        };
+        let observed = Observed {
+            node: Seen::Present(node()),
+            ..drained()
+        };
+        crate::plan::step(&s, &mut m, &observed, &moment());
+        (m.denied, m.last_failure)
+    };
+    let on = Reading {
+        state: PowerState::On,
+        ..off_readings().remove(0).readings.remove(0)
+    };
+    for (reading, words) in [
+        (Err("no answer".to_owned()), "no answer"),
+        (Ok(on), "reads On"),
+    ] {
+        let (denied, failure) = failed(reading);
+        assert_eq!(denied, None);
+        assert!(failure.is_some_and(|it| it.contains(words)), "{words}");
+    }
+    // A human is asked by now.
+    let asked = Settings {
+        approval: Approval::Awaited,
+        ..settings()
+    };
+    let mut m = Memory {
+        denied: Some("denied request: no".to_owned()),
+        ..Memory::default()
+    };
+    let observed = Observed {
+        node: Seen::Present(node()),
+        ..drained()
+    };
+    crate::plan::step(&asked, &mut m, &observed, &moment());
+    assert_eq!(m.denied, None);
+}
+
+/// L5: an outage in which hundreds of machines read On does not grow by being looked at.
+#[test]
+fn a_machine_that_stays_on_is_looked_at_ever_less_often() {
+    let period = |waited: u64| {
+        let memory = Memory {
+            stage: Some((Stage::Checking, Duration::from_secs(100))),
+            ..Memory::default()
+        };
+        look_period(&memory, Duration::from_secs(100 + waited)).as_secs()
+    };
+    let waits = [0, 60, 120, 720, 86_400].map(period);
+    assert_eq!(waits, [5, 5, 10, 60, 60]);
+}

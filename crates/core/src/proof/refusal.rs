@@ -1,0 +1,183 @@
+//! Why readings prove nothing, in the words that end up in the NodeFence: each names the device, the value, the rule and the way out.
+
+use super::PROOF_LIFE;
+use crate::control::Control;
+
+/// Why there is no proof, in words for people.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum NotProven {
+    /// The Node no longer is the one that was claimed, or shows life.
+    #[error("{0}")]
+    Alive(String),
+    /// The kubelet's Lease moved although the device reads Off (S22).
+    #[error(
+        "the kubelet's Lease was renewed ({before} -> {now}) while {devices} reads Off: it lies or is wired to another machine"
+    )]
+    LeaseMoved {
+        /// The devices that read Off.
+        devices: String,
+        /// renewTime when the readings began.
+        before: String,
+        /// renewTime now.
+        now: String,
+    },
+    /// The kubelet answers although the device reads Off (S22).
+    #[error(
+        "the kubelet's port answers although {devices} reads Off: it lies or is wired to another machine"
+    )]
+    KubeletAnswers {
+        /// The devices that read Off.
+        devices: String,
+    },
+    /// A device of another level says that the machine is on (S22).
+    #[error(
+        "FenceDevice {other} reads {raw} although {devices} reads Off: one of them lies or is wired to another machine"
+    )]
+    OtherReadsOn {
+        /// The devices that read Off.
+        devices: String,
+        /// FenceDevice name of the one that does not.
+        other: String,
+        /// What it says, word for word.
+        raw: String,
+    },
+    /// A device of the node said that the machine is on when others had read Off, and has not said Off since (S4, S22).
+    #[error(
+        "FenceDevice {other} read {raw}, which contradicts the Off of {devices}, and has not read Off since: one of them lies or is wired to another machine; FenceDevice {other} has to read Off, or a human confirms that the machine has no power (`spec.manualConfirmation`)"
+    )]
+    OnWhileOff {
+        /// The devices that read Off.
+        devices: String,
+        /// FenceDevice name of the one that did not.
+        other: String,
+        /// What it said, word for word.
+        raw: String,
+    },
+    /// Another machine answers at the device's address.
+    #[error(
+        "FenceDevice {device}: the machine that answers has system UUID {found}, pinned for this node is {expected}; correct the device's address or `systemID`"
+    )]
+    WrongMachine {
+        /// FenceDevice name.
+        device: String,
+        /// The UUID that was pinned.
+        expected: String,
+        /// The UUID that answered.
+        found: String,
+    },
+    /// Nobody knows which machine should answer.
+    #[error(
+        "FenceDevice {device}: no system UUID was pinned while the node was Ready, and `identityCheck` is Required; set it to BestEffort to accept the Node's own `systemUUID`"
+    )]
+    IdentityNotPinned {
+        /// FenceDevice name.
+        device: String,
+    },
+    /// Whoever answers cannot be told apart from another machine.
+    #[error("FenceDevice {device}: {why}")]
+    IdentityRefused {
+        /// FenceDevice name.
+        device: String,
+        /// Why, and the way out.
+        why: String,
+    },
+    /// The device has not read On while the node was running, so its Off says nothing (S25).
+    #[error(
+        "FenceDevice {device} has not read On while the node was Ready in this boot, so its Off proves nothing; for later incidents add a level with another device"
+    )]
+    NoPositiveControl {
+        /// FenceDevice name.
+        device: String,
+    },
+    /// The device read Off while the node was running (S25).
+    #[error(
+        "FenceDevice {device} read Off while the node was running, so its Off proves nothing; correct its address, `systemID` or outlets, or for later incidents add a level with another device"
+    )]
+    OffWhileRunning {
+        /// FenceDevice name.
+        device: String,
+    },
+    /// A device has not read Off often and long enough.
+    #[error(
+        "FenceDevice {device}: {off} consecutive Off readings over {span_ms} ms, {needed} over {window_ms} ms are needed; last reading: {last}"
+    )]
+    NotOffLongEnough {
+        /// FenceDevice name.
+        device: String,
+        /// Off readings at the end.
+        off: usize,
+        /// What they span, in milliseconds.
+        span_ms: u128,
+        /// How many are needed.
+        needed: usize,
+        /// What they must span, in milliseconds.
+        window_ms: u128,
+        /// The last reading, word for word, and what the device reports beside it.
+        last: String,
+    },
+    /// Each device has read Off long enough, but not at the same time: the machine may have had power all along, from one supply after
+    /// the other.
+    #[error("{devices} read Off together for {together_ms} ms, {window_ms} ms are needed")]
+    NotOffTogether {
+        /// The devices.
+        devices: String,
+        /// What their runs of Off have in common, in milliseconds.
+        together_ms: u128,
+        /// What they must have in common, in milliseconds.
+        window_ms: u128,
+    },
+    /// The readings are too old.
+    #[error(
+        "the last Off reading of FenceDevice {device} is {age_ms} ms old, a proof lives {} ms",
+        PROOF_LIFE.as_millis()
+    )]
+    Stale {
+        /// FenceDevice name.
+        device: String,
+        /// Its age in milliseconds.
+        age_ms: u128,
+    },
+    /// The human's word that the level rests on counts no more.
+    #[error("{0}")]
+    NoWord(String),
+    /// The level has no device.
+    #[error("no device has been read")]
+    NoDevice,
+}
+
+impl NotProven {
+    /// The Off of this device does not count.
+    pub fn no_control(device: &str, control: Control) -> Self {
+        let device = device.to_owned();
+        match control {
+            Control::OffWhileRunning => Self::OffWhileRunning { device },
+            Control::Shown | Control::ShownLately | Control::Missing => {
+                Self::NoPositiveControl { device }
+            }
+        }
+    }
+
+    /// Life beside a device that reads Off (S22): it stops the fence, everything else is tried again.
+    pub fn is_contradiction(&self) -> bool {
+        matches!(
+            self,
+            Self::LeaseMoved { .. }
+                | Self::KubeletAnswers { .. }
+                | Self::OtherReadsOn { .. }
+                | Self::OnWhileOff { .. }
+        )
+    }
+
+    /// What of the node shows life, without a judgement about who reads Off; of anything but a contradiction all its words.
+    pub fn sign_of_life(&self) -> String {
+        match self {
+            Self::LeaseMoved { before, now, .. } => {
+                format!("the kubelet's Lease was renewed ({before} -> {now})")
+            }
+            Self::KubeletAnswers { .. } => "the kubelet's port answers".to_owned(),
+            Self::OtherReadsOn { other, raw, .. } => format!("FenceDevice {other} reads {raw}"),
+            Self::OnWhileOff { other, raw, .. } => format!("FenceDevice {other} read {raw}"),
+            reason => reason.to_string(),
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! What is known of a proof, and for how long.
+
+use super::*;
+use crate::delay::{Now, Since};
+use crate::proof::Require;
+
+/// S17, S22: what was silent beside the last readings may answer beside these, and what was stored of them says nothing of these.
+#[test]
+fn new_readings_are_judged_anew() {
+    let mut memory = memory();
+    memory.begin(false);
+    (memory.learned.judged_down, memory.learned.evidence_is_new) = (true, true);
+    let reply = Reply::Device(1, confirmed(off_readings(), Vec::new()));
+    learn(&settings(), &mut memory, Asked::Device, reply, NOW);
+    assert!(!memory.learned.judged_down && !memory.learned.evidence_is_new);
+}
+
+/// S17: the evidence of an older proof is what is known until that of the new one is stored for certain.
+#[test]
+fn the_devices_of_a_new_proof_are_known_once_its_evidence_is_stored() {
+    let proven_by = |reply: Reply| {
+        let mut memory = Memory {
+            learned: Learned {
+                evidence: true,
+                proven_by: vec!["bmc".to_owned()],
+                proving: vec!["pdu".to_owned()],
+                ..memory().learned
+            },
+            ..memory()
+        };
+        learn(&settings(), &mut memory, Asked::StoreEvidence, reply, NOW);
+        assert!(memory.learned.evidence);
+        memory.learned.proven_by
+    };
+    assert_eq!(proven_by(Reply::Done), ["pdu"]);
+    assert_eq!(proven_by(Reply::Unknown("silence".to_owned())), ["bmc"]);
+}
+
+/// S8: what somebody takes away before the Node is read again was there: it is not set again.
+#[test]
+fn a_taint_that_the_api_server_has_taken_is_known() {
+    for (reply, is_known) in [
+        (Reply::Done, true),
+        (Reply::Unknown("silence".to_owned()), false),
+    ] {
+        let mut memory = memory();
+        learn(&settings(), &mut memory, Asked::Taint, reply, NOW);
+        assert_eq!(memory.tainted, is_known);
+    }
+}
+
+/// S4: a device that reports a fault beside its off proves nothing, so no list is in time for it.
+#[test]
+fn under_any_a_device_with_a_fault_asks_for_no_list() {
+    let mut any = settings();
+    any.levels[0].require = Require::Any;
+    let counts = |faults: &[&str]| {
+        let mut memory = memory();
+        memory.begin(false);
+        let mut readings = off_readings();
+        for reading in &mut readings[0].readings {
+            reading.faults = faults.iter().map(|it| (*it).to_owned()).collect();
+        }
+        let list = PodList {
+            pods: vec![pod("listed")],
+            answered: Duration::from_secs(12),
+        };
+        let reply = Reply::Device(1, confirmed(readings, vec![list]));
+        learn(&any, &mut memory, Asked::Device, reply, NOW);
+        memory.learned.pods.is_some()
+    };
+    assert!(counts(&[]));
+    assert!(!counts(&["interlock"]));
+}
+
+fn witness(outlets: bool) -> Device {
+    Device {
+        name: "witness".to_owned(),
+        outlets,
+        ..bmc()
+    }
+}
+
+/// S15, L1: the settings of the round that listens may know the device no more, or know it otherwise.
+#[test]
+fn what_a_device_says_is_heard_as_it_was_asked() {
+    let off = says(&bmc(), PowerState::Off, 11);
+    for outlets in [false, true] {
+        let on = says(&witness(outlets), PowerState::On, 50);
+        let looked = |device: &DeviceReadings| Sight {
+            device: Device {
+                name: device.device.clone(),
+                ..witness(device.outlets)
+            },
+            reading: Ok(device.readings[0].clone()),
+        };
+        let sights = vec![looked(&off), looked(&on)];
+        let replies = [
+            DeviceReply::Looked { sights, pods: None },
+            confirmed(vec![off.clone(), on.clone()], vec![]),
+        ];
+        for reply in replies {
+            let mut memory = memory();
+            memory.begin(false);
+            let mut changed = settings();
+            changed.levels[0].devices = vec![Device {
+                outlets: !outlets,
+                ..witness(outlets)
+            }];
+            let reply = Reply::Device(memory.orders, reply);
+            learn(&changed, &mut memory, Asked::Device, reply, NOW);
+            assert!(memory.said.knows("bmc") && memory.said.knows("witness"));
+            let against = memory.said.contradiction(&["bmc"], 1, Require::All);
+            assert_eq!(against.is_none(), outlets);
+        }
+    }
+}
+
+/// S4: an answer to a question that nobody waits for any more decides nothing, and what it says of the power is true.
+#[test]
+fn a_late_answer_still_tells_of_the_power() {
+    let off = says(&bmc(), PowerState::Off, 11);
+    let on = || says(&witness(false), PowerState::On, 50);
+    let sights = vec![Sight {
+        device: witness(false),
+        reading: Ok(on().readings.remove(0)),
+    }];
+    let beside = DeviceReply::Confirmed {
+        readings: vec![],
+        failures: vec![],
+        others: vec![on()],
+        kubelet_answers: false,
+        pods: vec![],
+    };
+    for reply in [
+        DeviceReply::Looked { sights, pods: None },
+        confirmed(vec![on()], vec![]),
+        beside,
+    ] {
+        let mut memory = memory();
+        memory.said.note(&off, true);
+        memory.begin(false);
+        let (number, before) = (memory.orders, memory.clone());
+        memory.busy = None;
+        let reply = Reply::Device(number, reply);
+        learn(&settings(), &mut memory, Asked::Device, reply, NOW);
+        let against = memory.said.contradiction(&["bmc"], 1, Require::All);
+        assert!(against.is_some());
+        // Nothing else is learned from it.
+        memory.said = before.said.clone();
+        memory.busy = before.busy;
+        assert_eq!(memory, before);
+    }
+}
+
+/// L1: golden 176, but that the claim was lost meanwhile: nobody may hold against a BMC without power what it said before our command.
+#[test]
+fn an_off_that_is_heard_of_late_may_be_our_doing() {
+    let words = || "words".to_owned();
+    for (result, is_against) in [
+        (OffResult::NotSent(words()), true),
+        (OffResult::AlreadyOff, true),
+        (OffResult::Accepted, false),
+        (OffResult::Unknown(words()), false),
+    ] {
+        let mut memory = memory();
+        let attempt = memory.attempt.as_mut().expect("an attempt");
+        attempt.results.insert("pdu".to_owned(), result);
+        memory.forget_claim(NOW + LATE_EFFECT);
+        let pdu = Device {
+            name: "pdu".to_owned(),
+            ..bmc()
+        };
+        let readings = vec![
+            says(&pdu, PowerState::Off, 12),
+            says(&bmc(), PowerState::On, 11),
+        ];
+        let late = Reply::Device(7, confirmed(readings, vec![]));
+        learn(&settings(), &mut memory, Asked::Device, late, NOW);
+        let against = memory.said.contradiction(&["pdu"], 1, Require::All);
+        assert_eq!(against.is_some(), is_against);
+    }
+}
+
+/// S21: it may hang after that, and the machine may go down: whoever gave the word had looked at another one.
+#[test]
+fn an_on_refutes_the_word_whatever_the_device_says_after_it() {
+    for after in [PowerState::Unknown, PowerState::Off] {
+        let heard = Now {
+            boot: Duration::from_secs(50),
+            wall: jiff::Timestamp::UNIX_EPOCH,
+        };
+        let word = Word {
+            user: "alice".to_owned(),
+            node_uid: "uid-1".to_owned(),
+            given: Since::at(heard.wall, heard),
+            is_ahead: false,
+        };
+        let by_word = Settings {
+            word: Some(word),
+            ..settings()
+        };
+        let mut said = says(&bmc(), PowerState::On, 51);
+        said.readings.extend(says(&bmc(), after, 60).readings);
+        let mut memory = memory();
+        memory.begin(false);
+        let reply = Reply::Device(1, confirmed(vec![said], vec![]));
+        learn(&by_word, &mut memory, Asked::Device, reply, NOW);
+        assert!(memory.word_refuted.is_some(), "{after:?}");
+        // Or it was read while an off was prepared, which it refuses.
+        let reading = says(&bmc(), PowerState::On, 51).readings.remove(0);
+        let sights = vec![Sight {
+            device: bmc(),
+            reading: Ok(reading),
+        }];
+        let results = [("bmc".to_owned(), OffResult::NotSent("no".to_owned()))].into();
+        let mut memory = self::memory();
+        memory.begin(true);
+        let reply = Reply::Device(1, DeviceReply::Commanded { sights, results });
+        learn(&by_word, &mut memory, Asked::Device, reply, NOW);
+        assert!(memory.word_refuted.is_some());
+    }
+}
+
+/// S21: whosever turn it is, and however late it comes, an On that was asked for after the word was heard of refutes it; one from before knows
+/// nothing of it, nor do outlets, nor a device of another machine. Under the mark another rule goes by it (S12).
+#[test]
+fn an_on_refutes_the_word_that_was_heard_of_before_its_question() {
+    let of = |word: Option<&str>| {
+        let heard = Now {
+            boot: Duration::from_secs(50),
+            wall: jiff::Timestamp::UNIX_EPOCH,
+        };
+        let word = word.map(|node_uid| Word {
+            user: "alice".to_owned(),
+            node_uid: node_uid.to_owned(),
+            given: Since::at(heard.wall, heard),
+            is_ahead: false,
+        });
+        Settings { word, ..settings() }
+    };
+    let word = Some("uid-1");
+    let mut another = says(&bmc(), PowerState::On, 50);
+    let uuid = "4c4c4544-0035-3010-8047-b7c04f4a5a39".to_owned();
+    another.readings[0].identity.system_uuid = Some(uuid);
+    let on = |second| says(&bmc(), PowerState::On, second);
+    let table = [
+        (word, on(50), false, true),
+        (word, on(49), false, false),
+        (None, on(50), false, false),
+        (Some("uid-2"), on(50), false, false),
+        (
+            word,
+            says(&bmc(), PowerState::Transitional, 50),
+            false,
+            true,
+        ),
+        (word, says(&bmc(), PowerState::Off, 50), false, false),
+        (word, says(&witness(true), PowerState::On, 50), false, false),
+        (word, another, false, false),
+        (word, on(50), true, false),
+    ];
+    for (word, said, tainted, is_refuted) in table {
+        let looked = Sight {
+            device: match said.outlets {
+                true => witness(true),
+                false => bmc(),
+            },
+            reading: Ok(said.readings[0].clone()),
+        };
+        let beside = DeviceReply::Confirmed {
+            readings: vec![],
+            failures: vec![],
+            others: vec![said.clone()],
+            kubelet_answers: false,
+            pods: vec![],
+        };
+        let looked = DeviceReply::Looked {
+            sights: vec![looked],
+            pods: None,
+        };
+        let by_itself = confirmed(vec![said.clone()], vec![]);
+        for (what, reply) in [
+            ("beside", beside),
+            ("a look", looked),
+            ("its own", by_itself),
+        ] {
+            for order in [1, 7] {
+                let mut memory = memory();
+                memory.tainted = tainted;
+                memory.begin(false);
+                let reply = Reply::Device(order, reply.clone());
+                learn(&of(word), &mut memory, Asked::Device, reply, NOW);
+                let found = memory.word_refuted.is_some();
+                assert_eq!(found, is_refuted, "{what}, {order}, {word:?}: {said:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_claim_that_is_forgotten_takes_everything_with_it_that_was_learned_under_it() {
+    let pods = || vec![pod("db-0")];
+    let mut quiesce = Quiesce {
+        since: Some(NOW),
+        listed_before: Some(pods()),
+        begun_anew: 1,
+        ..Quiesce::default()
+    };
+    quiesce.note_list(&pods());
+    // Every field, and none as a new claim begins with it: who adds one says it here.
+    let everything = Learned {
+        devices_claimed: BTreeMap::from([("level".to_owned(), Vec::new())]),
+        quiesce,
+        sights: vec![Sight {
+            device: bmc(),
+            reading: Err("no answer".to_owned()),
+        }],
+        readings: Some(Vec::new()),
+        others: off_readings(),
+        kubelet_answered: true,
+        judged_down: true,
+        pods: Some(pods()),
+        relist: true,
+        lease_before: memory().learned.lease_before,
+        lease_after_off: true,
+        off_waits_until: Some(NOW),
+        taken_over_until: Some(NOW),
+        others_listed: true,
+        evidence: true,
+        evidence_is_new: true,
+        proven_by: vec!["bmc".to_owned()],
+        proving: vec!["pdu".to_owned()],
+        evicted: true,
+        polls: 1,
+    };
+    let mut memory = Memory {
+        dropping: true,
+        learned: everything,
+        ..memory()
+    };
+    memory.begin(true);
+    learn(&settings(), &mut memory, Asked::DropClaim, Reply::Done, NOW);
+    let expected = Memory {
+        orders: 1,
+        // The command that was on its way may still land (S23).
+        own_off_until: Some(NOW + LATE_EFFECT),
+        // Nor does what it has brought about count as an off that was there before.
+        has_commanded: true,
+        ..Memory::default()
+    };
+    assert_eq!(memory, expected);
+}

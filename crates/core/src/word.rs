@@ -1,0 +1,204 @@
+//! A human's word that the machine is off (`spec.manualConfirmation` of a NodeFence): what it counts for, and for how long.
+//!
+//! It stands in for the reading of a device where no device can answer any more, a dark rack above all. It is about one Node,
+//! by its UID, and power comes back without asking whoever gave the word, so it dies. It is one reading among others: the quiesce,
+//! the kubelet's Lease and every device that does answer may still speak against it.
+
+use super::delay::Since;
+use super::incident::Settings;
+use super::reading::Reading;
+use std::time::Duration;
+
+/// A word counts this long: long enough to claim, to quiesce and to see the volumes off.
+pub const WORD_LIFE: Duration = Duration::from_secs(15 * 60);
+
+/// What a human has said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Word {
+    /// Who.
+    pub user: String,
+    /// UID of the Node that it is about.
+    pub node_uid: String,
+    /// When.
+    pub given: Since,
+    /// It was dated later than it was heard of.
+    pub is_ahead: bool,
+}
+
+/// A word that counts now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heard {
+    /// Who gave it.
+    pub user: String,
+    /// It counts until then (time since boot).
+    pub valid_until: Duration,
+}
+
+/// The word that counts at `now` (time since boot); otherwise why there is none, and the way out.
+pub fn heard(settings: &Settings, now: Duration) -> Result<Heard, String> {
+    let fence = &settings.fence;
+    let node_uid = settings.node_uid.as_deref().unwrap_or_default();
+    let Some(word) = &settings.word else {
+        return Err(format!(
+            "nobody has confirmed that the machine is off; look at it, cut its power, and set `spec.manualConfirmation` of NodeFence {fence}, for Node UID {node_uid}"
+        ));
+    };
+    let (user, another) = (&word.user, another(settings));
+    if word.node_uid != node_uid {
+        return Err(format!(
+            "the word of {user} is about Node UID {}, NodeFence {fence} is about Node UID {node_uid}: it confirms nothing; {another}",
+            word.node_uid
+        ));
+    }
+    if word.is_ahead {
+        return Err(format!(
+            "the word of {user} is dated in the future, by the clock of the operator: it confirms nothing; see that the clocks of the operator's nodes are right, {another} with the current time"
+        ));
+    }
+    let valid_until = word.given.over(WORD_LIFE);
+    if now >= valid_until {
+        return Err(format!(
+            "the word of {user} is more than {} minutes old: power may have come back; look again, {another}",
+            WORD_LIFE.as_secs() / 60
+        ));
+    }
+    Ok(Heard {
+        user: user.clone(),
+        valid_until,
+    })
+}
+
+/// A NodeFence takes one word, and keeps the Node until it is released. One that was made of a mark is made of it again.
+fn another(settings: &Settings) -> &'static str {
+    match settings.adopted {
+        true => {
+            "delete this NodeFence, which is made anew of the mark on its Node, and confirm that one"
+        }
+        false => {
+            "release this NodeFence (`spec.desiredState: Released`), create another and confirm that one"
+        }
+    }
+}
+
+/// What whoever is asked for a word is told of a device that would refute it, behind what else is said.
+pub fn beside(on: Option<(&str, &Reading)>) -> String {
+    on.map_or_else(String::new, |(device, reading)| {
+        format!(
+            "; FenceDevice {device} reads {}: while it does, no word counts",
+            reading.raw
+        )
+    })
+}
+
+/// Why the word counts for nothing any more: this sign of life has spoken against it (S21).
+pub fn refused(settings: &Settings, sign: &str) -> String {
+    let user = settings.word.as_ref().map_or("a human", |word| &word.user);
+    let another = another(settings);
+    format!(
+        "the confirmation of {user} is refused for good: {sign}; see that the machine has no power, or correct the device if it is wired to another machine; then {another}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::delay::Now;
+    use crate::fixtures;
+    use jiff::{SignedDuration, Timestamp};
+
+    /// What is heard at so many seconds of a word that was given so many seconds before 100 s.
+    fn at(now: u64, age: i64, node_uid: &str) -> Result<Heard, String> {
+        let first_heard = Now {
+            boot: Duration::from_secs(100),
+            wall: Timestamp::UNIX_EPOCH,
+        };
+        let word = Word {
+            user: "alice".to_owned(),
+            node_uid: node_uid.to_owned(),
+            is_ahead: false,
+            given: Since::at(
+                Timestamp::UNIX_EPOCH - SignedDuration::from_secs(age),
+                first_heard,
+            ),
+        };
+        let settings = Settings {
+            word: Some(word),
+            ..fixtures::settings()
+        };
+        heard(&settings, Duration::from_secs(now))
+    }
+
+    #[test]
+    fn a_word_counts_for_a_quarter_of_an_hour_and_no_clock_makes_it_longer() {
+        assert!(at(100, 0, "uid-1").is_ok());
+        assert!(at(999, 0, "uid-1").is_ok());
+        assert!(at(1000, 0, "uid-1").is_err());
+        assert!(at(100, 899, "uid-1").is_ok());
+        let expired = at(100, 900, "uid-1").expect_err("too old");
+        assert_eq!(
+            expired,
+            "the word of alice is more than 15 minutes old: power may have come back; look again, release this NodeFence \
+             (`spec.desiredState: Released`), create another and confirm that one"
+        );
+        // A wall clock that is behind, or a time in the future.
+        assert!(at(999, -86_400, "uid-1").is_ok());
+        assert!(at(1000, -86_400, "uid-1").is_err());
+    }
+
+    /// Each restart of the operator would make it young again: it is not waited for until its date has come either.
+    #[test]
+    fn a_word_that_is_dated_in_the_future_confirms_nothing() {
+        let now = Now {
+            boot: Duration::from_secs(100),
+            wall: Timestamp::UNIX_EPOCH,
+        };
+        let said = |is_ahead| Settings {
+            word: Some(Word {
+                user: "alice".to_owned(),
+                node_uid: "uid-1".to_owned(),
+                given: Since::at(Timestamp::UNIX_EPOCH, now),
+                is_ahead,
+            }),
+            ..fixtures::settings()
+        };
+        assert!(heard(&said(false), Duration::from_secs(100)).is_ok());
+        let ahead = heard(&said(true), Duration::from_secs(100)).expect_err("ahead");
+        assert_eq!(
+            ahead,
+            "the word of alice is dated in the future, by the clock of the operator: it confirms nothing; see that the clocks of the operator's \
+             nodes are right, release this NodeFence (`spec.desiredState: Released`), create another and confirm that one with the current time"
+        );
+    }
+
+    /// What has no record of its beginning is not fenced anew: another NodeFence would wait behind it.
+    #[test]
+    fn of_a_mark_that_was_adopted_another_word_is_given_to_the_next_record_of_it() {
+        let adopted = Settings {
+            adopted: true,
+            ..fixtures::settings()
+        };
+        let refused = refused(&adopted, "FenceDevice bmc reads On");
+        let way_out = "then delete this NodeFence, which is made anew of the mark on its Node, and confirm that one";
+        assert!(refused.ends_with(way_out), "{refused}");
+    }
+
+    #[test]
+    fn a_word_about_another_node_names_both() {
+        let other = at(100, 0, "uid-2").expect_err("another Node");
+        assert_eq!(
+            other,
+            "the word of alice is about Node UID uid-2, NodeFence fence is about Node UID uid-1: it confirms nothing; release \
+             this NodeFence (`spec.desiredState: Released`), create another and confirm that one"
+        );
+    }
+
+    #[test]
+    fn whoever_waits_for_a_word_is_told_where_to_give_it() {
+        let nobody = heard(&fixtures::settings(), Duration::ZERO).expect_err("nobody");
+        assert_eq!(
+            nobody,
+            "nobody has confirmed that the machine is off; look at it, cut its power, and set `spec.manualConfirmation` of \
+             NodeFence fence, for Node UID uid-1"
+        );
+    }
+}

@@ -1,0 +1,319 @@
+//! What the core remembers, without what makes no difference to what it does next.
+//!
+//! The core's memory has words for people, counters for its pace and moments of time. Left as they are, the same situation would
+//! never come twice. [`settle`] takes them out, one field at a time, each with the reason why no effect hangs on it. A wait that only
+//! delays is over at once: every operator may be slow for as long as it likes anyway.
+
+use crate::turned_on::read_on;
+use crate::views::{
+    BEFORE_DRAINED, DEVICE, DRAINED, Incident, JUST_NOW, LONG_AGO, LONG_BEFORE, MAY_LAND, NOW,
+    lease, nonce_of,
+};
+use fencing_core::attempt::{OffResult, OnResult};
+use fencing_core::memory::Memory;
+use fencing_core::quiesce::Quiesce;
+use std::time::Duration;
+
+/// What a memory means to the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Meaning {
+    /// Nonce of the claim it holds; 0: none.
+    pub claim: u8,
+    /// Which renewal of the Lease it compares with; none: it has not read any.
+    pub lease: Option<u8>,
+    /// The boot under its claim.
+    pub boot: u8,
+    /// It sees to a taint.
+    pub tainted: bool,
+    /// How often its device has been contradicted, up to twice.
+    pub contradictions: u8,
+    /// Everything has detached, or where the operator detaches: no pod with a volume is left.
+    pub drained: bool,
+    /// Everything has detached.
+    pub emptied: bool,
+    /// The next round makes the last check.
+    pub last_check: bool,
+    /// It waits for its device.
+    pub busy: bool,
+    /// Readings for a proof that are not too old yet.
+    pub proven_just_now: bool,
+    /// It has looked at the power a moment ago.
+    pub looked_just_now: bool,
+    /// An off may land late.
+    pub may_land: bool,
+    /// It has taken note of what the record said.
+    pub record_read: bool,
+    /// It has an attempt that is written down.
+    pub attempt: bool,
+    /// Nothing of that attempt is still to come.
+    pub is_settled: bool,
+    /// That attempt has not been sent.
+    pub is_unsent: bool,
+    /// Once the evidence is stored pods are deleted by force.
+    pub evicts_next: bool,
+    /// It waits for the machine that it turns on again.
+    pub turns_on: bool,
+}
+
+/// A memory that was given new words or moments by a round, or by what it heard, in a form that comes again.
+pub fn settle(mut m: Memory, incident: &Incident) -> Memory {
+    without_words(&mut m, incident);
+    without_counters(&mut m);
+    without_pauses(&mut m);
+    without_the_past(&mut m);
+    // Everything that lies before now does so by a fixed distance, in its order.
+    if m.learned.quiesce.since.is_some() {
+        m.learned.quiesce.since = Some(LONG_BEFORE);
+    }
+    // Where the operator detaches, what is read has to be read since the last pod has gone, and since everything has detached then.
+    let is_drained = m.drained.is_some();
+    if is_drained {
+        m.vacated = m.vacated.map(|_| LONG_BEFORE);
+    }
+    let since = match is_drained {
+        true => &mut m.drained,
+        false => &mut m.vacated,
+    };
+    if *since == Some(NOW) {
+        for sight in m
+            .learned
+            .sights
+            .iter_mut()
+            .filter_map(|it| it.reading.as_mut().ok())
+        {
+            if sight.asked == JUST_NOW {
+                (sight.asked, sight.answered) = (BEFORE_DRAINED, BEFORE_DRAINED);
+            }
+        }
+        *since = Some(DRAINED);
+    }
+    let is_since = since.is_some();
+    if !is_since {
+        for sight in m
+            .learned
+            .sights
+            .iter_mut()
+            .filter_map(|it| it.reading.as_mut().ok())
+        {
+            if sight.asked == BEFORE_DRAINED {
+                (sight.asked, sight.answered) = (JUST_NOW, JUST_NOW);
+            }
+        }
+    }
+    m.looked_at = match m.learned.sights.is_empty() {
+        true => Duration::ZERO,
+        false if m.looked_at == LONG_AGO => LONG_AGO,
+        false => JUST_NOW,
+    };
+    // Over or not over: how long it is makes no difference.
+    m.own_off_until = m
+        .own_off_until
+        .filter(|until| *until > NOW)
+        .map(|_| MAY_LAND);
+    m
+}
+
+/// They explain, and decide nothing.
+fn without_words(m: &mut Memory, incident: &Incident) {
+    m.stage = None;
+    m.last_failure = None;
+    m.level_failures.clear();
+    m.alarm = None;
+    m.denied = None;
+    m.write_failure.clear();
+    m.learned.quiesce.found.clear();
+    m.learned.quiesce.tolerating.clear();
+    if let Some((_, words)) = &mut m.ending {
+        words.clear();
+    }
+    m.accused = None;
+    m.proven_off_by = None;
+    m.proof_refuted = false;
+    m.proof_doubted = None;
+    m.power_on.failure = None;
+    if let Some(attempt) = &mut m.power_on.attempt {
+        "attempt".clone_into(&mut attempt.id);
+        attempt.limit = Duration::ZERO;
+        for result in attempt.results.values_mut() {
+            if let OnResult::NotSent(words) | OnResult::Unknown(words) | OnResult::Late(words) =
+                result
+            {
+                words.clear();
+            }
+        }
+    }
+    // A level with one device, and no other level: nobody speaks against it but itself. Whether it read On is asked where it is turned on again.
+    let was_on = incident.turns_on && m.said.has_power(DEVICE);
+    m.said = Default::default();
+    if was_on {
+        m.said.note(&read_on(incident), false);
+    }
+    // How long the window is makes no difference.
+    m.silent.clear();
+    m.has_commanded = false;
+    for words in &mut m.contradictions {
+        "words".clone_into(words);
+    }
+    if let Some(attempt) = &mut m.attempt {
+        "attempt".clone_into(&mut attempt.id);
+        attempt.limit = Duration::ZERO;
+        for result in attempt.results.values_mut() {
+            if let OffResult::NotSent(words)
+            | OffResult::Silent(words)
+            | OffResult::Unknown(words)
+            | OffResult::Late(words) = result
+            {
+                words.clear();
+            }
+        }
+    }
+}
+
+/// They set the pace, call a human, or tell the answers to two orders apart, of which only the last is listened to.
+fn without_counters(m: &mut Memory) {
+    m.is_due = true;
+    m.checked = false;
+    m.learned.polls = 0;
+    m.rounds = 0;
+    m.failures = 0;
+    m.attempts = 0;
+    m.write_failures = 0;
+    m.learned.quiesce.begun_anew = 0;
+    m.level_since = None;
+    m.orders = u64::from(m.busy.is_some());
+    if let Some(busy) = &mut m.busy {
+        busy.order = m.orders;
+    }
+}
+
+fn without_pauses(m: &mut Memory) {
+    m.retry_at = None;
+    m.write_retry_at = None;
+    m.rival_until = None;
+    m.power_on.retry_at = None;
+    // It is waited for once, and over.
+    m.learned.off_waits_until = m.learned.off_waits_until.map(|_| LONG_BEFORE);
+    m.learned.taken_over_until = None;
+    // They hold the next claim back until a newer list is without them, and allow nothing.
+    m.found_back.clear();
+    if m.power_on.begun.is_some() {
+        m.power_on.begun = Some(LONG_BEFORE);
+    }
+    // None would mean that its command's answer has not been taken in.
+    if m.reoff_settles_at.is_some() {
+        m.reoff_settles_at = Some(LONG_BEFORE);
+    }
+}
+
+/// Once the taint was seen, or the end is decided, nothing comes back to what was read before.
+fn without_the_past(m: &mut Memory) {
+    if !m.tainted && m.ending.is_none() {
+        return;
+    }
+    m.learned.evidence &= !m.tainted;
+    m.learned.evicted = false;
+    m.learned.readings = None;
+    m.learned.pods = None;
+    m.learned.relist = false;
+    if m.tainted {
+        m.learned.quiesce = Quiesce::default();
+        m.learned.lease_before = None;
+        m.learned.lease_after_off = false;
+        m.learned.off_waits_until = None;
+    }
+}
+
+/// Does this memory, before it is settled, know of a late command that it did not know of before?
+pub fn awaits_more(m: &Memory) -> bool {
+    m.own_off_until.is_some_and(|until| until > MAY_LAND)
+}
+
+/// What changes a memory besides rounds and answers: time, and names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// The renewal of the Lease that it compares with is called otherwise, because there is a newer one.
+    Lease(u8),
+    /// The record says something new, and is read again.
+    RecordUnread,
+    /// No command can land late any more.
+    LateEffect,
+    /// The last look at the power is no longer one of now.
+    Look,
+    /// The readings prove nothing any more.
+    Proof,
+    /// The time in which the machine had to come back is over, and nobody came.
+    PowerOnOver,
+    /// Its claim is gone for good, and with it what was learned under it (`forget`).
+    Superseded,
+}
+
+/// The memory after such a change.
+pub fn changed(mut m: Memory, change: Change) -> Memory {
+    match change {
+        Change::Lease(renewal) => {
+            m.learned.lease_before = m.learned.lease_before.map(|_| lease(renewal))
+        }
+        Change::RecordUnread => m.record_read = false,
+        Change::PowerOnOver => m.power_on.due = Some(Duration::ZERO),
+        Change::LateEffect => m.own_off_until = Some(LONG_BEFORE),
+        Change::Look => {
+            m.looked_at = LONG_AGO;
+            for sight in m
+                .learned
+                .sights
+                .iter_mut()
+                .filter_map(|it| it.reading.as_mut().ok())
+            {
+                (sight.asked, sight.answered) = (LONG_AGO, LONG_AGO);
+            }
+        }
+        Change::Superseded => {
+            m.learned.quiesce = Quiesce::default();
+            m.learned.readings = None;
+            m.learned.pods = None;
+            m.learned.relist = false;
+            m.learned.lease_before = None;
+            m.learned.lease_after_off = false;
+            m.learned.off_waits_until = None;
+            m.learned.evicted = false;
+        }
+        Change::Proof => {
+            let readings = m.learned.readings.iter_mut().flatten();
+            for reading in readings.flat_map(|device| &mut device.readings) {
+                let age = NOW - LONG_AGO;
+                (reading.asked, reading.answered) = (reading.asked - age, reading.answered - age);
+            }
+        }
+    }
+    m
+}
+
+/// What it means.
+pub fn meaning(m: &Memory) -> Meaning {
+    let attempt = m.attempt.as_ref().filter(|attempt| attempt.recorded);
+    let readings = m.learned.readings.iter().flatten();
+    let last = readings.filter_map(|device| device.readings.last()).next();
+    let lease = m.learned.lease_before.as_ref();
+    Meaning {
+        claim: m.claim.as_ref().map_or(0, |held| nonce_of(&held.value)),
+        lease: lease.map(|lease| lease.renew_time.parse().expect("a renewal of the model")),
+        boot: m.claim.as_ref().map_or(0, |held| nonce_of(&held.boot_id)),
+        tainted: m.tainted,
+        contradictions: u8::try_from(m.contradictions.len()).expect("two at most"),
+        drained: m.drained.or(m.vacated).is_some(),
+        emptied: m.drained.is_some(),
+        last_check: m.last_check,
+        busy: m.busy.is_some(),
+        proven_just_now: last.is_some_and(|last| last.asked > LONG_AGO),
+        looked_just_now: m.looked_at > LONG_AGO,
+        may_land: m.own_off_until.is_some(),
+        record_read: m.record_read,
+        attempt: attempt.is_some(),
+        is_settled: attempt.is_some_and(|it| {
+            !it.results.is_empty() && it.results.values().all(OffResult::is_settled)
+        }),
+        is_unsent: attempt.is_some_and(|it| it.results.is_empty()),
+        evicts_next: false,
+        turns_on: m.power_on.due.is_some_and(|due| due > Duration::ZERO),
+    }
+}
