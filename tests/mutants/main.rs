@@ -9,10 +9,12 @@
 )]
 
 mod row;
+mod sources;
 mod tokens;
 mod workspace;
 
-use row::{Change, Mutated, Places, Sources};
+use row::{Change, Mutated};
+use sources::{Places, Sources};
 use std::fs;
 use std::path::Path;
 use std::time::Instant;
@@ -90,7 +92,7 @@ fn judge(workspace: &Workspace, places: &Places, mutant: &Mutant) -> Verdict {
         file,
         original,
         mutated,
-    } = match places.mutated(&mutant.place, &mutant.change) {
+    } = match mutant.change.apply(places, &mutant.place) {
         Ok(mutated) => mutated,
         Err(why) => return Verdict::NotFound(why),
     };
@@ -162,7 +164,7 @@ fn every_guard_of_the_list_is_in_the_sources_once() {
         let Mutant {
             list, guard, place, ..
         } = &mutant;
-        if let Err(why) = places.mutated(place, &mutant.change) {
+        if let Err(why) = mutant.change.apply(&places, place) {
             wrong.push(format!("tests/mutants/{list}: {guard}: {place}: {why}"));
         }
     }

@@ -1,11 +1,10 @@
-//! One row of a list: a place, which is found by its name in whatever file it is, and what becomes of it.
+//! What a row of a list does to its place.
 
+use crate::sources::{Parsed, Place, Places};
 use crate::tokens::{self, Token};
 use std::collections::BTreeMap;
-use std::fs;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::path::PathBuf;
 
 /// What is done to a function, or whatever the place is.
 pub enum Change {
@@ -36,138 +35,10 @@ impl Change {
             _ => None,
         }
     }
-}
-
-/// A source file with its mutant.
-pub struct Mutated {
-    pub file: PathBuf,
-    pub original: String,
-    pub mutated: String,
-}
-
-/// All of the product's source files, but for their tests.
-pub struct Sources {
-    root: PathBuf,
-    files: Vec<Source>,
-}
-
-struct Source {
-    file: PathBuf,
-    module: Vec<String>,
-    text: String,
-}
-
-/// With its tokens, and for each bracket the place of its other one.
-struct Parsed<'a> {
-    source: &'a Source,
-    tokens: Vec<Token<'a>>,
-    partners: Vec<usize>,
-}
-
-impl Sources {
-    pub fn below(root: &Path) -> Self {
-        let mut files = Vec::new();
-        read(&root.join("src"), &[], &mut files);
-        for member in entries(&root.join("crates")) {
-            let name = name(&member);
-            read(&member.join("src"), &[name], &mut files);
-        }
-        let root = root.to_owned();
-        Self { root, files }
-    }
-
-    /// Every place, by its name.
-    pub fn places(&self) -> Places<'_> {
-        let mut of_name: BTreeMap<&str, Vec<Place>> = BTreeMap::new();
-        for source in &self.files {
-            let tokens = tokens::tokens(&source.text);
-            let partners = tokens::partners(&tokens);
-            let module: Vec<&str> = source.module.iter().map(String::as_str).collect();
-            let items = tokens::items(&tokens, &partners, &module);
-            let parsed = Rc::new(Parsed {
-                source,
-                tokens,
-                partners,
-            });
-            for (path, range) in items {
-                let parsed = parsed.clone();
-                let name = path[path.len() - 1];
-                of_name.entry(name).or_default().push(Place {
-                    parsed,
-                    path,
-                    range,
-                });
-            }
-        }
-        let root = &self.root;
-        Places { root, of_name }
-    }
-}
-
-fn entries(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten();
-    entries.map(|it| it.expect("an entry").path()).collect()
-}
-
-fn name(path: &Path) -> String {
-    let stem = path.file_stem().expect("a name");
-    stem.to_string_lossy().into_owned()
-}
-
-fn read(folder: &Path, module: &[String], files: &mut Vec<Source>) {
-    for file in entries(folder) {
-        let name = name(&file);
-        let mut module = module.to_vec();
-        if !["mod", "lib", "main"].contains(&name.as_str()) {
-            module.push(name);
-        }
-        if module.last().is_some_and(|it| it == "tests") {
-            continue;
-        }
-        if file.is_dir() {
-            read(&file, &module, files);
-        } else if file.extension().is_some_and(|it| it == "rs") {
-            let text = fs::read_to_string(&file).expect("a source is readable");
-            files.push(Source { file, module, text });
-        }
-    }
-}
-
-struct Place<'a> {
-    parsed: Rc<Parsed<'a>>,
-    path: Vec<&'a str>,
-    range: Range<usize>,
-}
-
-pub struct Places<'a> {
-    root: &'a Path,
-    of_name: BTreeMap<&'a str, Vec<Place<'a>>>,
-}
-
-impl Places<'_> {
-    /// The one place whose path begins with the first name and ends with the others.
-    fn find(&self, wanted: &str) -> Result<&Place<'_>, String> {
-        let names: Vec<&str> = wanted.split("::").collect();
-        let places = self.of_name.get(names[names.len() - 1]);
-        let is_it = |place: &&Place| {
-            place.path.first() == names.first() && place.path[1..].ends_with(&names[1..])
-        };
-        let found: Vec<&Place> = places.into_iter().flatten().filter(is_it).collect();
-        match found[..] {
-            [one] => Ok(one),
-            _ => Err(format!("there are {} of `{wanted}`", found.len())),
-        }
-    }
-
-    /// The file of a place.
-    pub fn file(&self, wanted: &str) -> Option<&str> {
-        let file = &self.find(wanted).ok()?.parsed.source.file;
-        file.strip_prefix(self.root).ok()?.to_str()
-    }
 
     /// The source without the guard.
-    pub fn mutated(&self, place: &str, change: &Change) -> Result<Mutated, String> {
-        let Place { parsed, range, .. } = self.find(place)?;
+    pub fn apply(&self, places: &Places, place: &str) -> Result<Mutated, String> {
+        let Place { parsed, range, .. } = places.find(place)?;
         let parsed = &**parsed;
         let Parsed {
             source,
@@ -175,8 +46,8 @@ impl Places<'_> {
             partners,
         } = parsed;
         let text = &source.text;
-        let (span, new) = match change {
-            Change::Text { find, replace } => {
+        let (span, new) = match self {
+            Self::Text { find, replace } => {
                 let (found, bound) = once(parsed, range, find)?;
                 let span = tokens[found.start].start..tokens[found.end - 1].end();
                 let new = with_names(replace, &bound)?;
@@ -184,13 +55,13 @@ impl Places<'_> {
                 known(&new, &tokens[range.clone()], &within)?;
                 (span, new)
             }
-            Change::Returns(value) => {
+            Self::Returns(value) => {
                 let open = tokens::next(tokens, partners, range.start, &["{"]);
                 let open = open.ok_or("it is no function")?;
                 let span = tokens[open].end()..tokens[range.end - 1].start;
                 (span, format!(" {value} "))
             }
-            Change::Never(around) => {
+            Self::Never(around) => {
                 let found = condition(parsed, range, around)?;
                 let span = tokens[found.start].start..tokens[found.end - 1].end();
                 let or = tokens::next(tokens, partners, found.start, &["||"]);
@@ -210,6 +81,13 @@ impl Places<'_> {
             mutated,
         })
     }
+}
+
+/// A source file with its mutant.
+pub struct Mutated {
+    pub file: PathBuf,
+    pub original: String,
+    pub mutated: String,
 }
 
 /// What the names with a `$` are in the source.
@@ -337,5 +215,65 @@ fn condition_end(tokens: &[Token], partners: &[usize], start: usize) -> usize {
             return end;
         }
         from = partners[end] + 1;
+    }
+}
+
+#[test]
+fn a_change_is_found_by_its_tokens() {
+    let text = "impl Round {
+        fn ends(&self, pod: &Pod) -> bool {
+            if self.memory.tainted || pod.is_gone(
+                self.now,
+            ) {
+                return false;
+            }
+            !self.is_due
+        }
+    }";
+    let source = crate::sources::Source {
+        file: PathBuf::from("src/core/plan.rs"),
+        module: vec!["core".to_owned(), "plan".to_owned()],
+        text: text.to_owned(),
+    };
+    let sources = crate::sources::Sources {
+        root: PathBuf::new(),
+        files: vec![source],
+    };
+    let places = sources.places();
+    let mutated = |lines: &[&str]| {
+        let change = Change::of(lines).expect("a change");
+        let mutated = change.apply(&places, "core::Round::ends")?.mutated;
+        Ok::<_, String>(mutated.split_whitespace().collect::<String>())
+    };
+    for (lines, becomes) in [
+        (
+            &["never tainted"][..],
+            "if(self.memory.tainted||pod.is_gone(self.now,))&&false{",
+        ),
+        (
+            &["never"],
+            "if(self.memory.tainted||pod.is_gone(self.now,))&&false{",
+        ),
+        (&["returns true"], "->bool{true}"),
+        (&["- || $node.is_gone($t)"], "ifself.memory.tainted{"),
+        (&["- !$m.is_due", "+ $m.is_due"], "}self.is_due}"),
+        (
+            &["- $m.tainted", "+ $m.tainted && pod.is_due"],
+            "ifself.memory.tainted&&pod.is_due||pod",
+        ),
+    ] {
+        let whole = mutated(lines).expect("a place that is found");
+        assert!(whole.contains(becomes), "{lines:?}: {whole}");
+    }
+    for (lines, why) in [
+        (&["never is_due"][..], "`is_due` stands in no condition"),
+        (&["- self"], "it has `self` 4 times"),
+        (&["- $m.tainted", "+ node.is_due"], "it has no `node`"),
+        (
+            &["- $m.tainted", "+ $s.tainted"],
+            "`$s` is not in what is found",
+        ),
+    ] {
+        assert_eq!(mutated(lines).err().as_deref(), Some(why));
     }
 }
