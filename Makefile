@@ -1,6 +1,6 @@
 # Everything that a developer or CI does. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help build test unit e2e faults sim judge chaos demo lab bench-failover bench-plan bench-devices mutants cargo-mutants switched-mutants soak fuzz generate clean \
+.PHONY: help build test unit e2e faults sim judge chaos demo lab bench-failover bench-plan bench-devices bench-rest mutants cargo-mutants switched-mutants soak fuzz generate clean \
 	image image-base image-twice image-test book links release-dry
 
 CARGO ?= cargo
@@ -92,9 +92,13 @@ bench-plan: ## What `kubectl fence plan` predicts, and when each pod runs again:
 	$(CARGO) run --quiet --package e2e --bin lab -- build
 	$(CARGO) test --quiet --package e2e --test e2e -- --ignored --nocapture plugin::plan::times::
 
-bench-devices: ## 100 BMCs turned off by one process, one status, 1,000 devices at rest; fence_ipmilan and ipmitool beside it
+bench-devices: ## 100 BMCs turned off by one process, one status; fence_ipmilan and ipmitool beside it
 	$(CARGO) build --quiet --release --package node-fencing-operator --bins
 	$(CARGO) bench --quiet --package node-fencing-operator --bench devices -- $(ARGS)
+
+bench-rest: ## What 1,000 devices at rest cost the operator, on a lab
+	$(CARGO) build --quiet --release --package node-fencing-operator --bins
+	$(CARGO) run --quiet --release --package e2e --bin lab -- bench-rest
 
 mutants: ## Remove each guard of the protocol in a copy: a test must catch it (slow)
 	nice $(CARGO) test --package node-fencing-operator --test mutants -- --ignored --nocapture

@@ -1,8 +1,7 @@
-//! `make bench-devices`: what it costs to turn off a hundred BMCs, to ask one for its status, and to look at a thousand in peace time.
+//! `make bench-devices`: what it costs to turn off a hundred BMCs, and to ask one for its status.
 //!
-//! It is in this package and not in the lab, because [`off`] and [`status`] call the operator's own drivers and its confirm engine, which
-//! the lab does not know; [`rest`] runs the operator's binary on a lab. The devices are the lab's, in a process of their own
-//! ([`emulators`]), so that what a process is seen to use is the driver's. Beside ours the same devices are turned off and read by
+//! It is in this package and not in the lab, because it calls the operator's own drivers and its confirm engine, which the lab does not know;
+//! `make bench-rest` of the lab runs the operator's binary. The devices are in a process of their own ([`emulators`]), so that what a process is seen to use is the driver's. Beside ours the same devices are turned off and read by
 //! `fence_ipmilan` and `ipmitool`, in the same run. What is printed is a block of Markdown; progress goes to standard error.
 
 #![allow(
@@ -10,10 +9,8 @@
     reason = "a benchmark measures how long things take"
 )]
 
-mod emulators;
 mod off;
 mod ours;
-mod rest;
 mod status;
 mod theirs;
 
@@ -21,6 +18,7 @@ use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand, ValueEnum};
 use fencing_testbed::bench::Cores;
 use fencing_testbed::bench::awake::Awake;
+use fencing_testbed::bench::emulators;
 
 /// What devices cost.
 #[derive(Parser)]
@@ -49,8 +47,6 @@ enum Part {
     Off,
     /// One status is read.
     Status,
-    /// 1,000 devices in peace time.
-    Rest,
 }
 
 /// What this program is when it has started itself.
@@ -90,9 +86,6 @@ async fn measure(arguments: &Arguments) -> Result<()> {
     }
     if wants(Part::Status) {
         blocks.push(status::measure(readings).await?);
-    }
-    if wants(Part::Rest) {
-        blocks.push(rest::measure().await?);
     }
     awake.check()?;
     println!(

@@ -1,9 +1,9 @@
 //! A hundred BMCs are turned off and confirmed: by one process of ours, and by `fence_ipmilan`, eight at a time.
 
-use crate::emulators::{Emulated, Emulators};
 use crate::ours;
 use crate::theirs::{Programs, Running};
 use anyhow::{Context, Result, ensure};
+use fencing_testbed::bench::emulators::{Emulated, Emulators};
 use fencing_testbed::bench::mib;
 use fencing_testbed::bench::table::{Table, spread};
 use fencing_testbed::usage::Usage;

@@ -1,7 +1,7 @@
 //! The operator's IPMI driver and confirm engine, as the operator calls them.
 
-use crate::emulators::Emulated;
 use anyhow::{Context, Result, bail, ensure};
+use fencing_testbed::bench::emulators::Emulated;
 use fencing_testbed::bmc::Credentials as Known;
 use node_fencing_operator::api::drivers::IpmiPrivilege;
 use node_fencing_operator::api::settings::Verification;

@@ -1,10 +1,9 @@
 //! One status of one BMC, by our driver and by `ipmitool`, in turn.
 
-use crate::emulators::Emulators;
 use crate::ours;
 use crate::theirs::Programs;
 use anyhow::{Result, ensure};
-use e2e::operator;
+use fencing_testbed::bench::emulators::{Emulated, Emulators};
 use fencing_testbed::bench::table::{Table, spread};
 use fencing_testbed::bmc::Credentials;
 use serde_json::json;
@@ -25,7 +24,7 @@ struct Taken {
 /// All ways, as a table.
 pub async fn measure(readings: usize) -> Result<String> {
     let programs = Programs::fetch().await?;
-    let binary = tokio::task::spawn_blocking(operator::binary).await??;
+    let binary = Path::new(env!("CARGO_BIN_EXE_node-fencing-operator"));
     let mut emulators = Emulators::start(1, 0).await?;
     let bmc = emulators.fleet.ipmi[0].clone();
     let directory = tempfile::tempdir()?;
@@ -46,7 +45,7 @@ pub async fn measure(readings: usize) -> Result<String> {
         for _ in 0..readings {
             let [own, process, other] = &mut taken;
             timed(&mut emulators, own, ours::status(&driver)).await?;
-            timed(&mut emulators, process, probe(&binary, &file)).await?;
+            timed(&mut emulators, process, probe(binary, &file)).await?;
             timed(&mut emulators, other, programs.status(&bmc, suite)).await?;
         }
         let row = |unit: &str, digits, pick: fn(&Taken) -> &Vec<f64>| {
@@ -95,7 +94,7 @@ async fn probe(binary: &Path, file: &Path) -> Result<()> {
 }
 
 /// The FenceDevice and its Secret: JSON is YAML.
-fn objects(bmc: &crate::emulators::Emulated, suite: u32) -> String {
+fn objects(bmc: &Emulated, suite: u32) -> String {
     let login = Credentials::default();
     let device = json!({
         "apiVersion": "nodefencing.io/v1alpha1", "kind": "FenceDevice", "metadata": {"name": "bmc"},

@@ -1,7 +1,7 @@
 //! `fence_ipmilan` and `ipmitool`, out of Debian's packages.
 
-use crate::emulators::Emulated;
 use anyhow::{Result, ensure};
+use fencing_testbed::bench::emulators::Emulated;
 use fencing_testbed::bmc::Credentials;
 use fencing_testbed::debian::Packages;
 use std::path::Path;

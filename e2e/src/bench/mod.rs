@@ -9,6 +9,7 @@
 
 mod cut;
 mod report;
+pub mod rest;
 mod trace;
 
 use std::time::Duration;

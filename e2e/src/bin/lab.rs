@@ -7,6 +7,7 @@ use e2e::{
     lab::{Kind, available},
     toolchain::Toolchain,
 };
+use fencing_testbed::bench::emulators;
 use fencing_testbed::moment::Moment;
 
 /// A Kubernetes cluster in one process tree, with machines whose power can be cut.
@@ -35,6 +36,11 @@ enum Command {
         #[arg(long)]
         verbose: bool,
     },
+    /// Look at a thousand devices in peace time, and print what that costs the operator.
+    BenchRest,
+    /// So many emulated devices, until standard input ends: `bench-rest` starts itself so.
+    #[command(hide = true)]
+    Emulate { ipmi: usize, redfish: usize },
     /// Let nodes die, and operators and BMCs fail, at random moments, and judge what was written.
     Chaos {
         /// How many deaths.
@@ -100,6 +106,8 @@ async fn main() -> Result<()> {
             })
             .await
         }
+        Command::BenchRest => e2e::bench::rest::run().await,
+        Command::Emulate { ipmi, redfish } => emulators::serve(ipmi, redfish).await,
         Command::Chaos { cycles, seed, kind } => {
             let seed = seed.unwrap_or_else(|| Moment::now().monotonic_ns);
             let (name, kind) = ("chaos".to_owned(), kind.into());

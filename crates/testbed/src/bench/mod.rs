@@ -1,6 +1,7 @@
-//! What every benchmark needs: cores that stay awake, what they were given, tables.
+//! What every benchmark needs: cores that stay awake, what they were given, devices in a process of their own, tables.
 
 pub mod awake;
+pub mod emulators;
 pub mod table;
 
 /// What the cores have done since the machine started, in ticks of the kernel. They are never idle, see [`awake`].

@@ -1,18 +1,19 @@
-//! A thousand devices in peace time: what looking at each of them every minute costs the operator.
+//! `make bench-rest`: a thousand devices in peace time, and what looking at each of them every minute costs the operator.
 //!
 //! The operator's own binary on a lab with a real API server and a thousand Nodes that stand still; so nothing happens but the probes and
 //! what follows from them. First without a device, then the same process with all of them. When it has found all of them well, their
 //! statuses are made to look as old as they would in the long run, one a second due for its times to be written again: without
 //! that, nothing would be written for a quarter of an hour.
 
-use crate::emulators::{Emulated, Emulators};
+use crate::audit::OPERATOR;
+use crate::control_plane::Component;
+use crate::lab::{Lab, Setup};
+use crate::operator::{NAMESPACE, Operator};
 use anyhow::{Context, Result, ensure};
-use e2e::audit::OPERATOR;
-use e2e::control_plane::Component;
-use e2e::lab::{Lab, Setup};
-use e2e::operator::{NAMESPACE, Operator};
-use fencing_testbed::bench::mib;
+use fencing_testbed::bench::awake::Awake;
+use fencing_testbed::bench::emulators::{Emulated, Emulators};
 use fencing_testbed::bench::table::Table;
+use fencing_testbed::bench::{Cores, mib};
 use fencing_testbed::bmc::{Credentials, Plug};
 use fencing_testbed::power::Power;
 use fencing_testbed::snmpd::{AUTHENTICATION_PASSWORD, Feed, PRIVACY_PASSWORD, Pdu, USER};
@@ -62,8 +63,23 @@ struct Watched {
     writes: usize,
 }
 
+/// Prints both, as a block of Markdown.
+pub async fn run() -> Result<()> {
+    let awake = Awake::every_core()?;
+    let before = Cores::now();
+    let table = measure().await?;
+    awake.check()?;
+    println!(
+        "Emulated devices in a process of their own; {} cores for all of it, kept awake;\n{}.\n",
+        std::thread::available_parallelism()?,
+        Cores::now().since(&before)
+    );
+    println!("{table}");
+    Ok(())
+}
+
 /// With and without, as a table.
-pub async fn measure() -> Result<String> {
+async fn measure() -> Result<String> {
     let lab = Lab::start(setup()).await?;
     let emulators = Emulators::start(IPMI, REDFISH).await?;
     let fleet = &emulators.fleet;

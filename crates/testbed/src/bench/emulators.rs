@@ -1,9 +1,10 @@
-//! Emulated devices in a process of their own: this program, started by itself, which does what it is told line by line.
+//! Emulated devices in a process of their own: the program that measures, started by itself as `emulate IPMI REDFISH`, which reads orders from
+//! its standard input.
 
+use crate::bmc::{Bmc, BmcCa, Credentials, Plug};
+use crate::ipmi::{IpmiBmc, Settings};
+use crate::power::Power;
 use anyhow::{Context, Result, ensure};
-use fencing_testbed::bmc::{Bmc, BmcCa, Credentials, Plug};
-use fencing_testbed::ipmi::{IpmiBmc, Settings};
-use fencing_testbed::power::Power;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::Stdio;
@@ -98,7 +99,7 @@ impl Emulators {
     }
 }
 
-/// The process itself.
+/// The process itself, for the command `emulate`: it ends with its standard input.
 pub async fn serve(ipmi: usize, redfish: usize) -> Result<()> {
     let plugs: Vec<Arc<Plug>> = (0..ipmi + redfish)
         .map(|number| {
