@@ -185,7 +185,6 @@ fn every_struct_fills_in_its_own_defaults() {
         json!({"pdu": {"address": "a", "model": "APCRackPDU2", "outlets": [1]}}),
         json!({"pdu": {"address": "a", "model": "APCRackPDU2", "outlets": [1], "snmp": {}}}),
         json!({"webhook": {"url": "https://a"}}),
-        json!({"grpc": {"endpoint": "a"}}),
         json!({"probe": {}}),
     ] {
         assert_same_defaults("FenceDevice", &driver);
@@ -213,7 +212,6 @@ fn drivers_are_named_after_their_fields() {
         ("bareMetalHost", json!({"name": "a", "namespace": "b"})),
         ("fenceAgent", json!({"agent": "fence_a"})),
         ("webhook", json!({"url": "https://a"})),
-        ("grpc", json!({"endpoint": "a"})),
         ("manual", json!({})),
     ] {
         let spec: FenceDeviceSpec =

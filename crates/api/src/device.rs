@@ -20,8 +20,8 @@ pub use super::device_status::{
 };
 pub use super::drivers::{
     AwsDriver, AzureDriver, BareMetalHostDriver, CaKind, CaReference, FenceAgentDriver,
-    FenceAgentParameter, GcpDriver, GrpcDriver, IpmiDriver, IpmiPrivilege, ManualDriver,
-    OpenstackDriver, RedfishDriver, TlsSettings, TlsVerification, VsphereDriver, WebhookDriver,
+    FenceAgentParameter, GcpDriver, IpmiDriver, IpmiPrivilege, ManualDriver, OpenstackDriver,
+    RedfishDriver, TlsSettings, TlsVerification, VsphereDriver, WebhookDriver,
 };
 pub use super::pdu::PduDriver;
 
@@ -85,9 +85,9 @@ pub const PROBE_REQUESTED_AT: &str = "nodefencing.io/probe-requested-at";
         "(has(self.redfish) ? 1 : 0) + (has(self.ipmi) ? 1 : 0) + (has(self.aws) ? 1 : 0) + (has(self.gcp) ? 1 : 0) \
          + (has(self.azure) ? 1 : 0) + (has(self.openstack) ? 1 : 0) + (has(self.vsphere) ? 1 : 0) \
          + (has(self.bareMetalHost) ? 1 : 0) + (has(self.fenceAgent) ? 1 : 0) + (has(self.webhook) ? 1 : 0) \
-         + (has(self.grpc) ? 1 : 0) + (has(self.manual) ? 1 : 0) + (has(self.pdu) ? 1 : 0) == 1",
-        "must set exactly one driver: redfish, ipmi, pdu or manual (aws, gcp, azure, openstack, vsphere, bareMetalHost, fenceAgent, \
-         webhook and grpc are for later versions)",
+         + (has(self.manual) ? 1 : 0) + (has(self.pdu) ? 1 : 0) == 1",
+        "must set exactly one driver: redfish, ipmi, pdu or manual (aws, gcp, azure, openstack, vsphere, bareMetalHost, fenceAgent and \
+         webhook are for later versions)",
     ),
     rule("has(self.nodeName) == has(oldSelf.nodeName)", "`nodeName` may not be added or removed: create another FenceDevice instead"),
     rule("!has(self.redfish) || has(self.credentialsRef)", "`credentialsRef` must be set for driver `redfish`"),
@@ -170,10 +170,6 @@ pub struct FenceDeviceSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<WebhookDriver>,
 
-    /// Driver `grpc`: a service of your own over gRPC.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub grpc: Option<GrpcDriver>,
-
     /// Driver `manual`: a human looks at the machine and confirms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manual: Option<ManualDriver>,
@@ -221,7 +217,6 @@ impl FenceDeviceSpec {
             (self.bare_metal_host.is_some(), "bareMetalHost"),
             (self.fence_agent.is_some(), "fenceAgent"),
             (self.webhook.is_some(), "webhook"),
-            (self.grpc.is_some(), "grpc"),
             (self.manual.is_some(), "manual"),
         ];
         set.into_iter()

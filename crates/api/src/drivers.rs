@@ -349,20 +349,6 @@ fn thirty_seconds() -> u32 {
     30
 }
 
-/// Driver `grpc`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct GrpcDriver {
-    /// Endpoint, `host:port`.
-    #[schemars(length(min = 1, max = 253))]
-    pub endpoint: String,
-
-    /// How long one call may take, in seconds.
-    #[serde(default = "thirty_seconds")]
-    #[schemars(range(min = 1, max = 300))]
-    pub timeout_seconds: u32,
-}
-
 /// Driver `manual`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

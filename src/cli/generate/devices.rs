@@ -236,7 +236,6 @@ pub fn device(
         bare_metal_host: None,
         fence_agent: None,
         webhook: None,
-        grpc: None,
         manual: None,
         credentials_ref: Some(SecretReference {
             name: credentials.to_owned(),
