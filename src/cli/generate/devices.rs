@@ -1,10 +1,10 @@
-//! `kubectl fence generate devices`: FenceDevices out of Metal3's hosts, out of a table, or out of what BMCs say of themselves.
+//! `kubectl fence generate devices`: FenceDevices out of Metal3's hosts, or out of what BMCs say of themselves.
 
 use super::super::output::print;
 use super::super::reach::Reach;
 use super::super::{Done, Error};
 use super::document::{Remark, comments, document};
-use super::{csv, hosts, scan, selector};
+use super::{hosts, scan, selector};
 use crate::api::device::{
     CaKind, CaReference, FenceDevice, FenceDeviceSpec, IdentityCheck, IpmiDriver, ProbeSettings,
     RedfishDriver, SecretReference, TlsSettings,
@@ -22,28 +22,9 @@ Examples:
   Of Metal3's BareMetalHosts:
       kubectl fence generate devices --from-bmh > devices.yaml
 
-  Of a table, with the columns below:
-      kubectl fence generate devices --from-csv fleet.csv > devices.yaml
-
   Of BMCs whose machines nobody has written down:
       kubectl fence generate devices --from-redfish-scan 10.20.0.11 10.20.0.12 \\
           --ca bmc-ca.pem > devices.yaml
-
-Columns of the table, in any order; the first row names them:
-  node          the Node whose machine it is
-  driver        redfish or ipmi
-  address       redfish: https://HOST[:PORT]; ipmi: HOST
-  credentials   Secret in the operator's namespace
-  name          of the FenceDevice; empty: NODE-bmc
-  system        redfish: Id or path of the system; empty: the only one
-  fingerprint   redfish: SHA-256 of the one certificate that is believed
-  ca            redfish: ConfigMap with the CA's certificate (key ca.crt)
-  port          ipmi: UDP port; empty: 623
-  cipherSuite   ipmi: 17 or 3; empty: 17
-  privilege     ipmi: Operator or Administrator; empty: Operator
-  group         devices of one group are talked to one after the other
-Only node, driver, address and credentials are needed. Empty rows, and those \
-that begin with #, are left out.
 
 --from-redfish-scan is the only command that talks to BMCs, and it only reads. \
 It asks those that you name, and no others, first without a login and then, once \
@@ -56,11 +37,11 @@ and what is missing. What misses something is printed as a comment as a whole.";
 /// Longest list of hosts in a command.
 const ALLOWED_HOSTS_MAX: usize = 400;
 
-/// Print FenceDevices of Metal3's hosts, of a table, or of what BMCs say
+/// Print FenceDevices of Metal3's hosts, or of what BMCs say
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = EXAMPLES,
-    group = ArgGroup::new("source").required(true).args(["from_bmh", "from_csv", "from_redfish_scan"])
+    group = ArgGroup::new("source").required(true).args(["from_bmh", "from_redfish_scan"])
 )]
 pub struct Args {
     /// Of the BareMetalHosts (metal3.io/v1alpha1) of the cluster
@@ -68,20 +49,16 @@ pub struct Args {
     from_bmh: bool,
 
     /// Only of BareMetalHosts in this namespace
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["from_csv", "from_redfish_scan"])]
+    #[arg(long, value_name = "NAME", conflicts_with = "from_redfish_scan")]
     bmh_namespace: Option<String>,
 
     /// Of BareMetalHosts in all namespaces (the default)
     #[arg(
         short = 'A',
         long,
-        conflicts_with_all = ["bmh_namespace", "from_csv", "from_redfish_scan"]
+        conflicts_with_all = ["bmh_namespace", "from_redfish_scan"]
     )]
     all_namespaces: bool,
-
-    /// Of a table (CSV); - is standard input
-    #[arg(long, value_name = "FILE")]
-    from_csv: Option<String>,
 
     /// Of these BMCs: https://HOST[:PORT], or HOST[:PORT]
     #[arg(long, value_name = "ADDRESS", num_args = 0..)]
@@ -175,10 +152,9 @@ pub enum Driver {
 /// # Errors
 /// [`Error`].
 pub async fn run(reach: &Reach, args: Args) -> Done {
-    let proposals = match (&args.from_csv, args.from_redfish_scan) {
-        (Some(file), _) => csv::devices(file, &args.common)?,
-        (None, Some(addresses)) => scan::devices(reach, addresses, args.scan, args.common).await?,
-        (None, None) => {
+    let proposals = match args.from_redfish_scan {
+        Some(addresses) => scan::devices(reach, addresses, args.scan, args.common).await?,
+        None => {
             let namespace = args.bmh_namespace.as_deref();
             hosts::devices(reach, namespace, &args.common).await?
         }

@@ -178,7 +178,7 @@ async fn unread(cluster: &Cluster, error: &AskError) -> Error {
     let is_unknown = !forbidden && lacks_group(cluster).await;
     Error::No(match error {
         _ if is_unknown => format!(
-            "the cluster {} does not know BareMetalHosts ({API}): Metal3 is not installed there; name the cluster that has it with --context, or write a table and use --from-csv",
+            "the cluster {} does not know BareMetalHosts ({API}): Metal3 is not installed there; name the cluster that has it with --context, or scan its BMCs with --from-redfish-scan",
             cluster.clients.server
         ),
         AskError::Refused {

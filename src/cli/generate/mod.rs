@@ -5,7 +5,6 @@
 
 mod bmc_address;
 mod consumers;
-mod csv;
 mod devices;
 mod document;
 mod hosts;
@@ -101,7 +100,6 @@ mod tests {
             "--from-bmh",
             "--from-bmh -A --label tier=bmc",
             "--from-bmh --bmh-namespace metal3 --ca-config-map bmc-ca",
-            "--from-csv -",
             "--from-redfish-scan 10.0.0.1 10.0.0.2 --ca ca.pem",
             "--from-redfish-scan -f bmcs.txt --username fence --password-stdin --yes",
         ] {
@@ -109,12 +107,12 @@ mod tests {
         }
         for line in [
             "",
-            "--from-bmh --from-csv fleet.csv",
+            "--from-bmh --from-redfish-scan 10.0.0.1",
             "--from-bmh -A --bmh-namespace metal3",
-            "--from-csv fleet.csv --insecure",
+            "--from-bmh --insecure",
             "--from-bmh -f bmcs.txt",
             "--from-bmh --credentials bmc",
-            "--from-csv fleet.csv --bmh-namespace metal3",
+            "--from-redfish-scan 10.0.0.1 --bmh-namespace metal3",
             "--from-redfish-scan 10.0.0.1 --yes",
             "--from-redfish-scan 10.0.0.1 --insecure --ca ca.pem",
             "--from-redfish-scan 10.0.0.1 --password calvin",

@@ -43,11 +43,11 @@ const CA: &str = "bmc-ca";
 #[derive(Debug, Clone, clap::Args)]
 pub struct ScanArgs {
     /// Scan these addresses too, one a line; - is standard input
-    #[arg(short = 'f', long, value_name = "FILE", conflicts_with_all = ["from_bmh", "from_csv"])]
+    #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "from_bmh")]
     addresses: Option<String>,
 
     /// Account that the scan logs in with, and only reads
-    #[arg(long, value_name = "USER", conflicts_with_all = ["from_bmh", "from_csv"])]
+    #[arg(long, value_name = "USER", conflicts_with = "from_bmh")]
     username: Option<String>,
 
     /// Take the account's password from standard input
@@ -59,15 +59,15 @@ pub struct ScanArgs {
     yes: bool,
 
     /// CA of the BMCs' certificates, PEM [default: the system's]
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["from_bmh", "from_csv"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "from_bmh")]
     ca: Option<PathBuf>,
 
     /// Check no certificate: whoever answers gets the password
-    #[arg(long, conflicts_with_all = ["from_bmh", "from_csv", "ca"])]
+    #[arg(long, conflicts_with_all = ["from_bmh", "ca"])]
     insecure: bool,
 
     /// Secret of the FenceDevices, in the operator's namespace
-    #[arg(long, value_name = "NAME", default_value = "bmc", value_parser = object_name, conflicts_with_all = ["from_bmh", "from_csv"])]
+    #[arg(long, value_name = "NAME", default_value = "bmc", value_parser = object_name, conflicts_with = "from_bmh")]
     credentials: String,
 }
 

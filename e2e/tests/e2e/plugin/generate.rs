@@ -252,33 +252,10 @@ async fn a_scan_proposes_devices_that_the_operator_finds_its_nodes_behind() -> R
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_table_and_flags_become_what_the_api_server_takes() -> Result<()> {
-    let lab = Lab::start(Setup::new("plugin-table", 1)).await?;
+async fn flags_become_a_policy_that_the_api_server_takes() -> Result<()> {
+    let lab = Lab::start(Setup::new("plugin-policy", 1)).await?;
     let plane = &lab.control_plane;
-    let pin = "ab".repeat(32);
-    let table = format!(
-        "node,driver,address,credentials,name,system,fingerprint,cipherSuite,privilege,port,group
-on,redfish,https://bmc-1.example.com:8443,bmc,,System.Embedded.1,{pin},,,,chassis-7
-w-2,ipmi,10.20.0.12,bmc,012,,,3,Administrator,6230,
-"
-    );
-    let mut session = Session::new(&lab, "none", "A fleet of a table, and policies of flags");
-    session.shows(&plane.files().directory().display().to_string(), "<here>");
-    let file = written(plane, "fleet.csv", &table)?;
-    let line = format!(
-        "generate devices --from-csv {} --label tier=bmc",
-        file.display()
-    );
-    let text = session.types(&line).await?;
-    let told = applied(plane, &text, &["--dry-run=server"]).await?;
-    let expected = ["on-bmc", "012"]
-        .map(|it| format!("fencedevice.nodefencing.io/{it} created (server dry run)\n"));
-    ensure!(told == expected.concat(), "{told}\n{text}");
-    let file = written(plane, "wrong.csv", &table.replace("ipmi", "apc"))?;
-    let line = format!("generate devices --from-csv {}", file.display());
-    let (code, _) = session.exits(&line).await?;
-    ensure!(code == 1, "a table with a wrong row makes no device");
-
+    let mut session = Session::new(&lab, "none", "Policies of flags");
     for (flags, name) in [
         ("", "workers"),
         (
