@@ -182,7 +182,7 @@ async fn confirms_at_a_terminal(outage: &Outage, fence: &str) -> Result<()> {
     let given = outage.lab.api("NodeFence").get(fence).await?;
     let word = &given.data["spec"]["manualConfirmation"];
     ensure!(word.is_null(), "{word}");
-    let mut terminal = Terminal::open(plane, &line, &[], None).await?;
+    let mut terminal = Terminal::open(plane, &line, &[]).await?;
     terminal.reads(question).await?;
     terminal.types(&format!("{}\n", outage.node)).await?;
     let (status, seen) = terminal.ends().await?;
@@ -202,7 +202,7 @@ async fn colours_are_for_a_terminal_and_for_whoever_wants_them() -> Result<()> {
         let (_, said, complained) = typed(&lab, line).await?;
         let piped = format!("{said}{complained}");
         let shown = async |environment: &[(&str, &str)]| {
-            let terminal = Terminal::open(plane, line, environment, None).await?;
+            let terminal = Terminal::open(plane, line, environment).await?;
             anyhow::Ok(terminal.ends().await?.1)
         };
         let (colourful, plain) = (shown(&[]).await?, shown(&[("NO_COLOR", "1")]).await?);

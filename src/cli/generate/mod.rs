@@ -9,14 +9,12 @@ mod devices;
 mod document;
 mod hosts;
 mod policy;
-mod questions;
 mod scan;
 mod selector;
 
+use super::Done;
 use super::reach::Reach;
-use super::{Done, Error};
 use clap::Subcommand;
-use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 
 /// Print FenceDevices or a policy, ready to be read and applied
 #[derive(Debug, clap::Args)]
@@ -38,44 +36,8 @@ enum What {
 pub async fn run(reach: &Reach, args: Args) -> Done {
     match args.what {
         What::Devices(args) => devices::run(reach, *args).await,
-        What::Policy(args) => policy::run(*args),
+        What::Policy(args) => policy::run(&args),
     }
-}
-
-/// Is somebody at a terminal to be asked?
-fn is_somebody_there() -> bool {
-    io::stdin().is_terminal() && io::stderr().is_terminal()
-}
-
-/// The answer to a question, which goes to standard error: what is printed for the API server goes into a file.
-fn asked(question: &str) -> Result<String, Error> {
-    let mut err = io::stderr().lock();
-    write!(err, "{question} ")?;
-    err.flush()?;
-    let mut line = String::new();
-    // An empty answer is a line of its own; the end of the input agrees to nothing.
-    if io::stdin().lock().read_line(&mut line)? == 0 {
-        return Err(Error::No(format!(
-            "`{question}` has no answer, for the input has ended: nothing is printed; answer it, or give the answers by flags, see --help"
-        )));
-    }
-    Ok(line.trim().to_owned())
-}
-
-/// The text of a file; `-` is standard input.
-fn text_of(file: &str) -> Result<String, Error> {
-    let read = match file {
-        "-" => {
-            let mut text = String::new();
-            io::stdin().lock().read_to_string(&mut text).map(|_| text)
-        }
-        _ => std::fs::read_to_string(file),
-    };
-    read.map_err(|error| {
-        Error::No(format!(
-            "failed to read {file}: {error}; name a file with text in UTF-8, or - for standard input"
-        ))
-    })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `kubectl fence generate policy`: a NodeFencingPolicy by flags, or by questions.
+//! `kubectl fence generate policy`: a NodeFencingPolicy by flags.
 //!
 //! Every default is the API's own, the mode too: a policy that nobody has thought about observes. The output says so.
 
@@ -9,7 +9,6 @@ use super::super::{Done, Error};
 use super::devices::object_name;
 use super::document::{Remark, document};
 use super::selector::selector;
-use super::{asked, is_somebody_there, questions};
 use crate::api::min_healthy::MinHealthy;
 use crate::api::policy::{
     ApprovalMode, ConditionStatus, FenceLevel, FenceMode, NodeFencingPolicy, NodeFencingPolicySpec,
@@ -20,26 +19,23 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 
 /// Nodes that are no control plane.
-pub const WORKERS: &str = "!node-role.kubernetes.io/control-plane";
+const WORKERS: &str = "!node-role.kubernetes.io/control-plane";
 /// Of a policy whose author has not named it.
-pub const NAME: &str = "workers";
+const NAME: &str = "workers";
 /// Of the only level.
 const LEVEL: &str = "bmc";
 
 const EXAMPLES: &str = "\
 Examples:
-  By questions, at a terminal:
-      kubectl fence generate policy > policy.yaml
-
-  By flags, for the devices that have the label tier=bmc:
+  For the devices that have the label tier=bmc:
       kubectl fence generate policy --name workers --mode Observe \\
           --device-selector tier=bmc --wait 90s > policy.yaml
 
 Start with mode Observe, see what it would have done with `kubectl fence \
 history`, then go on to ConfirmOnly and PowerOff.";
 
-/// Print a NodeFencingPolicy, by flags or by questions
-#[derive(Debug, Clone, Default, PartialEq, clap::Args)]
+/// Print a NodeFencingPolicy
+#[derive(Debug, Default, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Its name [default: workers]
@@ -83,7 +79,7 @@ pub struct Args {
 ///
 /// # Errors
 /// The rule, in words.
-pub fn wait(text: &str) -> Result<u32, String> {
+fn wait(text: &str) -> Result<u32, String> {
     let seconds = time(text)?.as_secs();
     let seconds = u32::try_from(seconds)
         .ok()
@@ -95,7 +91,7 @@ pub fn wait(text: &str) -> Result<u32, String> {
 ///
 /// # Errors
 /// The rule, in words.
-pub fn min_healthy(text: &str) -> Result<MinHealthy, String> {
+fn min_healthy(text: &str) -> Result<MinHealthy, String> {
     let value = text
         .parse::<u32>()
         .map_or_else(|_| json!(text), |it| json!(it));
@@ -110,20 +106,16 @@ pub fn min_healthy(text: &str) -> Result<MinHealthy, String> {
 ///
 /// # Errors
 /// [`Error`].
-pub fn run(args: Args) -> Done {
-    let args = match args == Args::default() && is_somebody_there() {
-        true => questions::answered(asked)?,
-        false => args,
-    };
-    print(&text(&args)?)?;
+pub fn run(args: &Args) -> Done {
+    print(&text(args)?)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The policy as YAML.
 ///
 /// # Errors
-/// The answers contradict one another.
-pub fn text(args: &Args) -> Result<String, Error> {
+/// The flags contradict one another.
+fn text(args: &Args) -> Result<String, Error> {
     let mode = args.mode.map_or(FenceMode::Observe, FenceMode::from);
     if args.power_on && mode != FenceMode::PowerOff {
         return Err(Error::Usage(format!(
@@ -160,7 +152,7 @@ fn policy(args: &Args, mode: FenceMode) -> Result<NodeFencingPolicy, Error> {
         Some(selector) => selector.clone(),
         None => selector(WORKERS).map_err(Error::No)?,
     };
-    // The API fills in what stands in no answer.
+    // The API fills in what no flag gives.
     let spec: Value = json!({"nodeSelector": node_selector});
     let failed =
         |error: serde_json::Error| Error::No(format!("the policy cannot be made: {error}"));

@@ -13,7 +13,6 @@ use super::super::output::complain;
 use super::super::reach::Reach;
 use super::super::{Error, table};
 use super::devices::{Common, Proposals, object_name};
-use super::text_of;
 use crate::clock::Clock;
 use crate::fence::DeviceError;
 use crate::fence::address::{Address, AddressRules};
@@ -27,6 +26,7 @@ use account::Account;
 use futures::stream::{self, StreamExt as _};
 use kube::api::ListParams;
 use mapping::Machine;
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -158,6 +158,25 @@ fn is_refusal(error: &DeviceError) -> bool {
             | DeviceError::BasicNotOffered { .. }
             | DeviceError::PermissionDenied { .. }
     )
+}
+
+/// The text of a file; `-` is standard input.
+fn text_of(file: &str) -> Result<String, Error> {
+    let read = match file {
+        "-" => {
+            let mut text = String::new();
+            std::io::stdin()
+                .lock()
+                .read_to_string(&mut text)
+                .map(|_| text)
+        }
+        _ => std::fs::read_to_string(file),
+    };
+    read.map_err(|error| {
+        Error::No(format!(
+            "failed to read {file}: {error}; name a file with text in UTF-8, or - for standard input"
+        ))
+    })
 }
 
 /// The addresses, each once, in their order.

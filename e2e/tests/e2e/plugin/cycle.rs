@@ -89,7 +89,7 @@ async fn nothing_is_cut_at_a_terminal(outage: &Outage) -> Result<()> {
     // The last of what is asked.
     let question = "done:";
     disagree(&lab.control_plane, &line, question, "worker-9").await?;
-    let mut terminal = Terminal::open(&lab.control_plane, &line, &[], None).await?;
+    let mut terminal = Terminal::open(&lab.control_plane, &line, &[]).await?;
     terminal.reads(question).await?;
     terminal.types(&format!("{node}\n")).await?;
     terminal.reads("Stop its kubelet now").await?;

@@ -270,7 +270,6 @@ async fn flags_become_a_policy_that_the_api_server_takes() -> Result<()> {
             format!("nodefencingpolicy.nodefencing.io/{name} created (server dry run)\n");
         ensure!(told == expected, "{told}\n{text}");
     }
-    asks_for_a_policy_at_a_terminal(plane).await?;
     session.hold("generate")?;
     plane.check()
 }
@@ -305,50 +304,10 @@ async fn asks_at_a_terminal(lab: &Lab, line: &str) -> Result<()> {
 
 /// A scan to which somebody has said yes, and that waits for the password.
 async fn at_password(plane: &ControlPlane, line: &str) -> Result<Terminal> {
-    let mut terminal = Terminal::open(plane, line, &[], None).await?;
+    let mut terminal = Terminal::open(plane, line, &[]).await?;
     terminal.reads("[y/N]").await?;
     terminal.types("y\n").await?;
     terminal.reads("Password:").await?;
     terminal.is_hidden().await?;
     Ok(terminal)
-}
-
-/// Questions are asked on the terminal, and only what is for the API server goes into the file.
-async fn asks_for_a_policy_at_a_terminal(plane: &ControlPlane) -> Result<()> {
-    let path = plane.files().directory().join("policy.yaml");
-    let open = || Terminal::open(plane, "generate policy", &[], Some(&path));
-    for keys in [CTRL_D, CTRL_C] {
-        let mut terminal = open().await?;
-        terminal.reads("Name of the policy [workers]:").await?;
-        terminal.types("racks\n").await?;
-        terminal.reads("Its nodes").await?;
-        terminal.types(keys).await?;
-        let (status, seen) = terminal.ends().await?;
-        ensure!(!status.success(), "{seen}");
-        ensure!(std::fs::read_to_string(&path)?.is_empty(), "{seen}");
-    }
-    let mut terminal = open().await?;
-    let answers = [
-        ("Name of the policy", "Not A Name"),
-        // It is asked for again.
-        ("`Not A Name` must", "racks"),
-        ("Its nodes", "rack=7"),
-        ("How far", "PowerOff"),
-        ("Labels of the devices", ""),
-        ("How long", "90s"),
-        ("How many nodes", ""),
-        ("Ask a human", "yes"),
-        ("Turn the machine on", ""),
-    ];
-    for (question, answer) in answers {
-        terminal.reads(question).await?;
-        terminal.types(&format!("{answer}\n")).await?;
-    }
-    let (status, seen) = terminal.ends().await?;
-    ensure!(status.success() && !seen.contains("kind:"), "{seen}");
-    let text = std::fs::read_to_string(&path)?;
-    let told = applied(plane, &text, &["--dry-run=server"]).await?;
-    let created = "nodefencingpolicy.nodefencing.io/racks created (server dry run)\n";
-    ensure!(told == created, "{told}\n{text}");
-    Ok(())
 }

@@ -4,7 +4,6 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::process::ExitStatus;
 
 use anyhow::{Context, Result, ensure};
@@ -39,12 +38,11 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Types a line of `kubectl fence`. With a file its standard output goes there, as with `> FILE`.
+    /// Types a line of `kubectl fence`.
     pub async fn open(
         plane: &ControlPlane,
         line: &str,
         environment: &[(&str, &str)],
-        output: Option<&Path>,
     ) -> Result<Self> {
         let end = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         grantpt(&end)?;
@@ -59,11 +57,8 @@ impl Terminal {
             .arg("fence")
             .args(words(line))
             .stdin(other()?)
+            .stdout(other()?)
             .stderr(other()?);
-        match output {
-            Some(path) => command.stdout(File::create(path)?),
-            None => command.stdout(other()?),
-        };
         plane.equip(&mut command);
         command
             .env("PATH", with_plugins().await?)
@@ -152,7 +147,7 @@ pub async fn disagree(plane: &ControlPlane, line: &str, question: &str, wrong: &
         (CTRL_C.to_owned(), ""),
     ];
     for (keys, told) in answers {
-        let mut terminal = Terminal::open(plane, line, &[], None).await?;
+        let mut terminal = Terminal::open(plane, line, &[]).await?;
         terminal.reads(question).await?;
         terminal.types(&keys).await?;
         let (status, seen) = terminal.ends().await?;

@@ -22,6 +22,54 @@ spec:
 }
 
 #[test]
+fn flags_have_their_places_in_the_policy() {
+    let args = Args {
+        name: Some("rack-7".to_owned()),
+        selector: Some(selector("rack=7").expect("a selector")),
+        mode: Some(Mode::PowerOff),
+        device_selector: Some(selector("tier=bmc").expect("a selector")),
+        wait: Some(120),
+        min_healthy: Some(MinHealthy::Count(3)),
+        max_concurrent: Some(2),
+        manual_approval: true,
+        power_on: true,
+    };
+    let text = text(&args).expect("YAML");
+    assert_eq!(
+        text,
+        "---
+# Mode PowerOff: it turns the machine off, verifies that it is, and acts.
+apiVersion: nodefencing.io/v1alpha1
+kind: NodeFencingPolicy
+metadata:
+  name: rack-7
+spec:
+  budget:
+    maxConcurrent: 2
+    minHealthy: 3
+  fence:
+    approval:
+      mode: Manual
+    levels:
+    - deviceSelector:
+        matchLabels:
+          tier: bmc
+      name: bmc
+    mode: PowerOff
+  nodeSelector:
+    matchLabels:
+      rack: \"7\"
+  powerOn:
+    policy: AfterRecovery
+  unhealthyConditions:
+  - durationSeconds: 120
+    status: Unknown
+    type: Ready
+"
+    );
+}
+
+#[test]
 fn a_mode_that_acts_has_a_level() {
     let args = Args {
         mode: Some(Mode::ConfirmOnly),
@@ -43,7 +91,7 @@ fn no_machine_is_turned_on_that_was_not_turned_off() {
 }
 
 #[test]
-fn what_the_api_would_refuse_is_refused_at_the_prompt() {
+fn what_the_api_would_refuse_is_refused_on_the_command_line() {
     for text in ["9s", "25h", "90"] {
         assert!(wait(text).is_err(), "{text}");
     }

@@ -1,10 +1,9 @@
 //! With which account BMCs are logged in to, and that somebody agrees to it. A password is never on a command line, where every process sees it.
 
 use super::super::super::Error;
-use super::super::{asked, is_somebody_there};
 use crate::fence::credentials::Credentials;
 use std::collections::BTreeMap;
-use std::io::{self, BufRead as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::sync::Arc;
 
 /// Variable of the environment with the password.
@@ -55,6 +54,26 @@ impl Account {
             credentials: Arc::new(credentials),
         })
     }
+}
+
+/// Is somebody at a terminal to be asked?
+fn is_somebody_there() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// The answer to a question, which goes to standard error: what is printed for the API server goes into a file.
+fn asked(question: &str) -> Result<String, Error> {
+    let mut err = io::stderr().lock();
+    write!(err, "{question} ")?;
+    err.flush()?;
+    let mut line = String::new();
+    // An empty answer is a line of its own; the end of the input agrees to nothing.
+    if io::stdin().lock().read_line(&mut line)? == 0 {
+        return Err(Error::No(format!(
+            "`{question}` has no answer, for the input has ended: nothing is printed; answer it, or give the answers by flags, see --help"
+        )));
+    }
+    Ok(line.trim().to_owned())
 }
 
 fn password(from_stdin: bool) -> Result<String, Error> {
