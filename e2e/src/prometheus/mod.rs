@@ -4,7 +4,6 @@
 //! of somebody who has more than one.
 
 mod exporter;
-mod picture;
 
 use std::{collections::BTreeMap, path::Path, process::Command, sync::Arc, time::Duration};
 
@@ -15,7 +14,6 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 pub use self::exporter::Exporter;
-pub use self::picture::{Kind, Panel, draw};
 use crate::plain_http;
 use fencing_testbed::debian::Packages;
 use fencing_testbed::eventually::eventually;

@@ -228,7 +228,6 @@ async fn every_alert_fires_and_resolves_and_the_dashboard_shows_the_run() -> Res
     let table = provoked_here(&rules)?;
     let scene = Scene::set(&rules).await?;
     scene.all_are_provoked().await?;
-    dashboard::is_drawn(&scene).await?;
     dashboard::has_data(&scene, &names(&rules, "record")).await?;
     scene.a_day_goes_by().await?;
     let (fired, resolved) = scene.seen();
