@@ -47,12 +47,7 @@ impl Caches {
         self.fences.get(&reflector::ObjectRef::new(name))
     }
 
-    /// All FenceDevices that can be decoded.
-    pub fn devices(&self) -> Vec<FenceDevice> {
-        decoded(&self.devices)
-    }
-
-    /// Those of them that serve this node.
+    /// The FenceDevices that can be decoded and serve this node.
     pub fn devices_of(&self, node: &NodeView) -> Vec<FenceDevice> {
         let serves = |guard: &DeserializeGuard<FenceDevice>| {
             guard.0.as_ref().is_ok_and(|device| serves(device, node))

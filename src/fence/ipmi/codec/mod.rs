@@ -71,16 +71,4 @@ impl<'a> Reader<'a> {
         self.0 = rest;
         Ok(taken)
     }
-
-    /// Nothing may be left.
-    ///
-    /// # Errors
-    /// Something is.
-    pub fn end(self) -> Result<(), Malformed> {
-        if self.0.is_empty() {
-            Ok(())
-        } else {
-            Err(Malformed("it is longer than it says"))
-        }
-    }
 }
