@@ -125,6 +125,18 @@ pub fn node() -> NodeView {
     }
 }
 
+/// Another node, which is Ready.
+pub fn ready_node(name: &str) -> NodeView {
+    let mut node = NodeView {
+        name: name.to_owned(),
+        ..node()
+    };
+    for condition in &mut node.conditions {
+        condition.status = "True".to_owned();
+    }
+    node
+}
+
 /// The date of a claim.
 pub const DATE: &str = "2026-01-02T00:00:00Z";
 

@@ -2,20 +2,10 @@
 
 use super::*;
 use crate::core::fixtures;
-use crate::core::observed::ConditionView;
 use serde_json::{Value, json};
 
 fn machine(name: &str, change: impl FnOnce(&mut NodeView)) -> Machine {
-    let mut view = NodeView {
-        name: name.to_owned(),
-        conditions: vec![ConditionView {
-            kind: "Ready".to_owned(),
-            status: "True".to_owned(),
-            transition: String::new(),
-            heartbeat: String::new(),
-        }],
-        ..fixtures::node()
-    };
+    let mut view = fixtures::ready_node(name);
     change(&mut view);
     Machine {
         view,

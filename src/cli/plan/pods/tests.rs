@@ -5,7 +5,6 @@ use super::super::quantity::{Amounts, parse};
 use super::super::volumes::Storage;
 use super::*;
 use crate::core::fixtures;
-use crate::core::observed::ConditionView;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use serde_json::{Value, json};
 
@@ -29,17 +28,10 @@ fn node(name: &str, zone: &str) -> NodeView {
         ("topology.kubernetes.io/zone", zone),
     ];
     NodeView {
-        name: name.to_owned(),
         labels: labels
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .into(),
-        conditions: vec![ConditionView {
-            kind: "Ready".to_owned(),
-            status: "True".to_owned(),
-            transition: String::new(),
-            heartbeat: String::new(),
-        }],
-        ..fixtures::node()
+        ..fixtures::ready_node(name)
     }
 }
 

@@ -12,24 +12,11 @@ use crate::api::settings::ApprovalMode;
 use crate::cli::control::tests::row;
 use crate::cli::output::{Content as _, Form, serialized};
 use crate::cli::table::WIDTH;
-use crate::core::fixtures;
-use crate::core::observed::{ConditionView, NodeView};
+use crate::core::fixtures::{out_of_service, ready_node as node};
+use crate::core::observed::NodeView;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
-
-fn node(name: &str) -> NodeView {
-    NodeView {
-        name: name.to_owned(),
-        conditions: vec![ConditionView {
-            kind: "Ready".to_owned(),
-            status: "True".to_owned(),
-            transition: String::new(),
-            heartbeat: String::new(),
-        }],
-        ..fixtures::node()
-    }
-}
 
 fn pod(name: &str, owner: &str) -> Pod {
     let owner =
@@ -191,7 +178,7 @@ fn a_plan_says_first_what_is_lost() {
 #[test]
 fn a_mark_is_to_be_removed_when_that_is_harmless_and_no_sooner() {
     let mut facts = facts(json!({}), Vec::new());
-    facts.node.taints = vec![fixtures::out_of_service()];
+    facts.node.taints = vec![out_of_service()];
     facts.nodes[0] = facts.node.clone();
     let (_, text) = of(&facts);
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");

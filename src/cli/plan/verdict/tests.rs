@@ -3,7 +3,6 @@
 use super::*;
 use crate::cli::control;
 use crate::core::fixtures;
-use crate::core::observed::ConditionView;
 use serde_json::{Value, json};
 
 const NOW: i64 = 1_800_000_000;
@@ -16,15 +15,8 @@ fn at(second: i64) -> Timestamp {
 
 fn node(name: &str) -> NodeView {
     NodeView {
-        name: name.to_owned(),
         uid: format!("{name}-uid"),
-        conditions: vec![ConditionView {
-            kind: "Ready".to_owned(),
-            status: "True".to_owned(),
-            transition: String::new(),
-            heartbeat: String::new(),
-        }],
-        ..fixtures::node()
+        ..fixtures::ready_node(name)
     }
 }
 
