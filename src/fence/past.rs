@@ -16,6 +16,8 @@ struct Times {
     commanded: Option<Duration>,
     /// It has answered a request with a login, and none was asked twice since.
     taken: Option<Duration>,
+    /// When the device itself was started, as it said last.
+    started: Option<Duration>,
     /// What spoke against an Off last, and nothing since has shown otherwise.
     doubt: Option<&'static str>,
 }
@@ -36,12 +38,22 @@ impl Past {
         self.times(|times| times.commanded)
     }
 
-    /// It has taken the command: what spoke against an Off before may have gone with the power.
-    pub(super) fn note_command(&self, now: Duration) {
+    /// It has taken the command, which was sent then: what spoke against an Off before may have gone with the power.
+    pub(super) fn note_command(&self, sent: Duration) {
         self.times(|times| {
-            times.commanded = Some(now);
+            times.commanded = Some(sent);
             times.doubt = None;
         });
+    }
+
+    /// When the device itself was started, as it said last.
+    pub(super) fn started(&self) -> Option<Duration> {
+        self.times(|times| times.started)
+    }
+
+    /// It says when it was started.
+    pub(super) fn note_start(&self, started: Duration) {
+        self.times(|times| times.started = Some(started));
     }
 
     /// What spoke against an Off last.

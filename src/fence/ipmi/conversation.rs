@@ -240,11 +240,13 @@ impl Conversation {
     /// repeat what it said does not take it back.
     async fn sleeping_state(&mut self) -> Option<&'static str> {
         if !self.lacks_acpi {
+            let time = ACPI_TIME_MAX.min(self.driver.call_timeout / 2);
             let asked = self.command(command::get_acpi_power_state(), READ_PATIENCE);
-            match timeout(ACPI_TIME_MAX, asked).await {
+            match timeout(time, asked).await {
                 Ok(Ok((Completion::DONE, data))) => {
-                    let sleeps = command::sleeping_state(&data);
-                    self.driver.past.note_doubt(sleeps);
+                    if let Some(sleeps) = command::sleeping_state(&data) {
+                        self.driver.past.note_doubt(sleeps);
+                    }
                 }
                 _ => self.lacks_acpi = true,
             }

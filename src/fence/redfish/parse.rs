@@ -61,8 +61,8 @@ pub struct System {
     pub manager: Option<String>,
     /// Path of its chassis (`Links.Chassis`), the first.
     pub chassis: Option<String>,
-    /// What it says itself of a machine that runs, in `BootProgress` or in `Status`.
-    pub runs: Option<&'static str>,
+    /// What it says itself, in `BootProgress` or in `Status`, of whether its machine runs: the word for it, or none.
+    pub runs: Option<Option<&'static str>>,
     /// The action `#ComputerSystem.Reset`, or why there is none that can be used.
     pub reset: Result<Reset, String>,
 }

@@ -167,6 +167,7 @@ impl Session {
     /// Sends the command that was prepared, and follows what it becomes.
     async fn switch(&mut self, command: Command) -> Result<OffOutcome, DeviceError> {
         let limit = self.limit(self.driver.command_timeout);
+        let sent = self.driver.clock.since_boot();
         match limit.on(self.command(command)).await {
             Err(late @ DeviceError::Timeout { .. }) if self.http.sent() => {
                 Ok(OffOutcome::Unknown(late.of_command(command)))
@@ -178,7 +179,13 @@ impl Session {
                 );
                 Err(unreachable(&self.driver.target.address, problem))
             }
-            Ok(OffOutcome::Accepted) => Ok(self.follow().await),
+            Ok(OffOutcome::Accepted) => {
+                let outcome = self.follow().await;
+                if (command, &outcome) == (Command::Off, &OffOutcome::Accepted) {
+                    self.driver.past.note_command(sent);
+                }
+                Ok(outcome)
+            }
             outcome => outcome,
         }
     }
@@ -192,13 +199,7 @@ impl Session {
         match self.http.post(&path, body).await {
             Ok(reply) => {
                 self.task = self.task_of(&reply);
-                let outcome = self.outcome(&path, &reply, command);
-                if (command, &outcome) == (Command::Off, &Ok(OffOutcome::Accepted)) {
-                    self.driver
-                        .past
-                        .note_command(self.driver.clock.since_boot());
-                }
-                outcome
+                self.outcome(&path, &reply, command)
             }
             Err(error) if self.http.sent() => Ok(OffOutcome::Unknown(error)),
             Err(error) => Err(error),

@@ -38,19 +38,21 @@ pub fn get_acpi_power_state() -> Request {
     request(APPLICATION, 0x07, Vec::new())
 }
 
-/// The sleeping state of a Get ACPI Power State (table 20-6), in which memory is kept, or written to be read again. None: the machine
-/// works, is softly (also 06h, S4 or S5) or mechanically off, or the BMC does not know.
+/// The sleeping state of a Get ACPI Power State (table 20-6), in which memory is kept, or written to be read again; `Some(None)` of a machine
+/// that works or is softly (also 06h, S4 or S5) or mechanically off. None: the BMC does not know.
 #[must_use]
-pub fn sleeping_state(data: &[u8]) -> Option<&'static str> {
-    match data.first()? & 0x7f {
+pub fn sleeping_state(data: &[u8]) -> Option<Option<&'static str>> {
+    let sleeps = match data.first()? & 0x7f {
         0x01 => Some("sleeping (ACPI S1)"),
         0x02 => Some("sleeping (ACPI S2)"),
         0x03 => Some("sleeping (ACPI S3)"),
         0x04 => Some("hibernating (ACPI S4)"),
         0x08 => Some("sleeping (ACPI S1 to S3)"),
         0x09 => Some("sleeping (ACPI S1 to S4)"),
-        _ => None,
-    }
+        0x00 | 0x05..=0x07 | 0x0a | 0x21 => None,
+        _ => return None,
+    };
+    Some(sleeps)
 }
 
 /// Chassis Control, power down (§28.3): hard and at once. The soft shutdown (0x05) asks an operating system that may be dead,

@@ -281,15 +281,20 @@ fn the_acpi_states_that_keep_memory_are_sleeping() {
     let request = get_acpi_power_state();
     assert_eq!((request.function, request.command), (0x06, 0x07));
     let sleeping: Vec<u8> = (0..=u8::MAX)
-        .filter(|state| sleeping_state(&[*state, 0x2a]).is_some())
+        .filter(|state| sleeping_state(&[*state, 0x2a]).flatten().is_some())
         .collect();
     let states = [0x01, 0x02, 0x03, 0x04, 0x08, 0x09];
     assert_eq!(
         sleeping,
         [states, states.map(|state| state | 0x80)].concat()
     );
-    assert_eq!(sleeping_state(&[]), None);
-    assert_eq!(sleeping_state(&[0x03]), Some("sleeping (ACPI S3)"));
+    assert_eq!(sleeping_state(&[0x03]), Some(Some("sleeping (ACPI S3)")));
+    for awake_or_off in [0x00, 0x05, 0x06, 0x07, 0x0a, 0x21] {
+        assert_eq!(sleeping_state(&[awake_or_off]), Some(None));
+    }
+    for unknown in [&[][..], &[0x2a], &[0x7f]] {
+        assert_eq!(sleeping_state(unknown), None);
+    }
 }
 
 #[test]

@@ -69,10 +69,16 @@ impl Conversation {
             Command::Off => command::power_down(),
             Command::On => command::power_up(),
         };
+        let sent = self.driver.clock.since_boot();
         let (completion, _) = self.command(request, COMMAND_PATIENCE).await?;
         let said = completion.to_string();
         match completion {
-            Completion::DONE => Ok(OffOutcome::Accepted),
+            Completion::DONE => {
+                if switch == Command::Off {
+                    self.driver.past.note_command(sent);
+                }
+                Ok(OffOutcome::Accepted)
+            }
             Completion::NOT_IN_THIS_STATE => Ok(OffOutcome::AlreadyOff { said }),
             completion if completion.leaves_open() => {
                 let problem = format!("the {} ended with {completion}", switch.word());

@@ -5,25 +5,26 @@ use jiff::SignedDuration;
 use serde_json::Value;
 use std::time::Duration;
 
-/// What says that the machine runs: `BootProgress.LastState` where its operating system does, or a `Status.State` of a system that is under way
-/// (Resource.State). Enabled is none of these, many services say it of a machine that is off; `Health` says nothing of power.
-pub(super) fn runs(document: &Value) -> Option<&'static str> {
+/// Does the system say that its machine runs, and by which word? `BootProgress.LastState` where its operating system does, or a `Status.State`
+/// of a system that is under way (Resource.State). Any other word of these says that it does not, and none of both says nothing. Enabled is no sign
+/// of life, many services say it of a machine that is off; `Health` says nothing of power.
+pub(super) fn runs(document: &Value) -> Option<Option<&'static str>> {
     let word = |path| document.pointer(path).and_then(Value::as_str);
-    if word("/BootProgress/LastState") == Some("OSRunning") {
-        return Some("BootProgress OSRunning");
-    }
-    match word("/Status/State")? {
-        "Starting" => Some("Status.State Starting"),
-        "Quiesced" => Some("Status.State Quiesced"),
-        "InTest" => Some("Status.State InTest"),
+    let (boot, state) = (word("/BootProgress/LastState"), word("/Status/State"));
+    let running = match (boot, state) {
+        (Some("OSRunning"), _) => Some("BootProgress OSRunning"),
+        (_, Some("Starting")) => Some("Status.State Starting"),
+        (_, Some("Quiesced")) => Some("Status.State Quiesced"),
+        (_, Some("InTest")) => Some("Status.State InTest"),
         _ => None,
-    }
+    };
+    boot.or(state).map(|_| running)
 }
 
-/// Does this chassis read On, and is it the machine's own? That of an enclosure, or of several systems, has power while a system in it has
-/// none.
+/// Does this chassis read On, or Off, and is it the machine's own? That of an enclosure, or of several systems, has power while a system in it
+/// has none.
 #[must_use]
-pub fn machine_reads_on(chassis: &Value) -> bool {
+pub fn machine_reads_on(chassis: &Value) -> Option<bool> {
     let word = |name| chassis.get(name).and_then(Value::as_str);
     let is_own = matches!(
         word("ChassisType"),
@@ -33,7 +34,11 @@ pub fn machine_reads_on(chassis: &Value) -> bool {
     let several = systems
         .and_then(Value::as_array)
         .is_some_and(|all| all.len() > 1);
-    is_own && !several && word("PowerState") == Some("On")
+    match word("PowerState") {
+        Some("On") if is_own && !several => Some(true),
+        Some("Off") => Some(false),
+        _ => None,
+    }
 }
 
 /// When a Manager began.
@@ -67,15 +72,17 @@ mod tests {
             )
         };
         for kind in ["Blade", "RackMount", "Sled", "StandAlone"] {
-            assert!(of(kind, "On", 1) && of(kind, "On", 0), "{kind}");
-            assert!(!of(kind, "Off", 1), "{kind}");
-            assert!(!of(kind, "On", 4), "{kind}");
+            assert_eq!(of(kind, "On", 1), Some(true), "{kind}");
+            assert_eq!(of(kind, "On", 0), Some(true), "{kind}");
+            assert_eq!(of(kind, "Off", 1), Some(false), "{kind}");
+            assert_eq!(of(kind, "On", 4), None, "{kind}");
+            assert_eq!(of(kind, "PoweringOff", 1), None, "{kind}");
         }
         for kind in ["Enclosure", "Rack", "Shelf", "Module", "Other", ""] {
-            assert!(!of(kind, "On", 1), "{kind}");
+            assert_eq!(of(kind, "On", 1), None, "{kind}");
         }
         for absent in [json!({}), json!([]), json!({"PowerState": "On"})] {
-            assert!(!machine_reads_on(&absent), "{absent}");
+            assert_eq!(machine_reads_on(&absent), None, "{absent}");
         }
     }
 
@@ -100,20 +107,20 @@ mod tests {
     #[test]
     fn a_machine_runs_where_its_boot_has_come_to_the_system_or_its_state_is_under_way() {
         for (state, says) in [
-            ("OSRunning", Some("BootProgress OSRunning")),
-            ("OSBootStarted", None),
-            ("None", None),
+            ("OSRunning", Some(Some("BootProgress OSRunning"))),
+            ("OSBootStarted", Some(None)),
+            ("None", Some(None)),
         ] {
             assert_eq!(runs(&json!({"BootProgress": {"LastState": state}})), says);
         }
         for (state, says) in [
-            ("Starting", Some("Status.State Starting")),
-            ("Quiesced", Some("Status.State Quiesced")),
-            ("InTest", Some("Status.State InTest")),
-            ("Enabled", None),
-            ("Disabled", None),
-            ("StandbyOffline", None),
-            ("Updating", None),
+            ("Starting", Some(Some("Status.State Starting"))),
+            ("Quiesced", Some(Some("Status.State Quiesced"))),
+            ("InTest", Some(Some("Status.State InTest"))),
+            ("Enabled", Some(None)),
+            ("Disabled", Some(None)),
+            ("StandbyOffline", Some(None)),
+            ("Updating", Some(None)),
         ] {
             let status = json!({"Status": {"State": state, "Health": "Critical"}});
             assert_eq!(runs(&status), says, "{state}");

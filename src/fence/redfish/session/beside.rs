@@ -1,9 +1,9 @@
 //! What speaks against an Off: the system's own state, the machine's chassis, or a Manager that has just restarted.
 //!
 //! A Manager that restarts under a running machine may read Off until it has heard from it (OpenBMC does: the host's state is Off unless
-//! the host answers). A reading costs one request more at most: the Manager is asked beside the first Off of a session and the chassis beside the
-//! next, so a proof, which rests on two readings of a session, has heard both. What a service never says changes nothing; what it fails to repeat
-//! stands as it was: a BMC that restarts is slow, and no Off becomes better by that.
+//! the host answers). A reading costs one request more at most: the chassis is asked beside the first Off of a session and the Manager beside the
+//! next, so a single look has heard the chassis, and a proof, which rests on two readings of a session, both. What a service never says changes
+//! nothing; what it fails to repeat stands as it was: a BMC that restarts is slow, and no Off becomes better by that.
 
 use super::super::parse::{self, System};
 use super::Session;
@@ -14,7 +14,9 @@ use tokio::time::timeout;
 
 /// So long after its start a Manager's Off is doubted.
 const RESTARTED_WITHIN: Duration = Duration::from_mins(5);
-/// So many answers may be late: then the service is asked nothing more beside an Off in this session, so that its readings come in time.
+/// Time for one of these answers at most: the reading before it is not to grow old.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(3);
+/// So many answers of one resource may be late: then it is asked no more in this session.
 const LATE_MAX: u32 = 2;
 /// Names of what is found, for the record.
 const CHASSIS_ON: &str = "a chassis that reads On";
@@ -25,12 +27,17 @@ const RESTARTED: &str = "a BMC that restarted in the last 5 minutes";
 pub(super) struct Beside {
     /// The Manager has answered.
     has_heard_manager: bool,
-    /// When the Manager began, time since boot of this host.
-    restarted: Option<Duration>,
-    /// The last Off had the Manager asked: the next one has the chassis.
-    is_chassis_turn: bool,
-    /// Answers that did not come in time.
-    late: u32,
+    /// The last Off had the chassis asked: the next one has the Manager.
+    is_managers_turn: bool,
+    /// Answers that did not come in time, of the chassis and of the Manager.
+    late: [u32; 2],
+}
+
+/// Which of them is asked.
+#[derive(Debug, Clone, Copy)]
+enum Asked {
+    Chassis,
+    Manager,
 }
 
 impl Session {
@@ -42,51 +49,60 @@ impl Session {
         if system.state != PowerState::Off {
             return Vec::new();
         }
-        if self.beside.late < LATE_MAX {
-            self.ask_beside(system, asked).await;
+        // Its own word takes back its own, and not its chassis's.
+        if let Some(says) = system.runs
+            && self.driver.past.doubt() != Some(CHASSIS_ON)
+        {
+            self.driver.past.note_doubt(says);
         }
-        let running = system.runs.or_else(|| self.driver.past.doubt());
+        self.ask_beside(system, asked).await;
+        let running = system.runs.flatten().or_else(|| self.driver.past.doubt());
         let restarted = self.has_just_restarted().then_some(RESTARTED);
         let doubts = running.into_iter().chain(restarted);
         doubts.map(str::to_owned).collect()
     }
 
-    /// Asks the Manager until it has answered, and the chassis where the system does not say itself that it runs: in turn.
+    /// Asks the chassis, where the system does not say itself that it runs, and the Manager until it has answered: in turn.
     async fn ask_beside(&mut self, system: &System, asked: Duration) {
-        let manager = system.manager.as_deref();
-        let manager = manager.filter(|_| !self.beside.has_heard_manager);
+        let [late_chassis, late_manager] = self.beside.late;
+        let is_running = system.runs.flatten().is_some();
         let chassis = system.chassis.as_deref();
-        let chassis = chassis.filter(|_| system.runs.is_none());
-        match (manager, chassis) {
-            (Some(path), None) => self.ask_manager(path, asked).await,
-            (Some(path), Some(_)) if !self.beside.is_chassis_turn => {
+        let chassis = chassis.filter(|_| !is_running && late_chassis < LATE_MAX);
+        let manager = system.manager.as_deref();
+        let manager = manager.filter(|_| !self.beside.has_heard_manager && late_manager < LATE_MAX);
+        match (chassis, manager) {
+            (Some(_), Some(path)) if self.beside.is_managers_turn => {
                 self.ask_manager(path, asked).await;
             }
-            (_, Some(path)) => self.ask_chassis(path, asked).await,
+            (Some(path), _) => self.ask_chassis(path, asked).await,
+            (None, Some(path)) => self.ask_manager(path, asked).await,
             (None, None) => {}
         }
     }
 
-    async fn ask_manager(&mut self, path: &str, asked: Duration) {
-        self.beside.is_chassis_turn = true;
-        if let Some(manager) = self.get_beside(path, asked).await {
-            self.beside.has_heard_manager = true;
-            self.beside.restarted = self.began(&manager);
+    async fn ask_chassis(&mut self, path: &str, asked: Duration) {
+        self.beside.is_managers_turn = true;
+        if let Some(chassis) = self.get_beside(Asked::Chassis, path, asked).await
+            && let Some(is_on) = parse::machine_reads_on(&chassis)
+        {
+            self.driver.past.note_doubt(is_on.then_some(CHASSIS_ON));
         }
     }
 
-    async fn ask_chassis(&mut self, path: &str, asked: Duration) {
-        self.beside.is_chassis_turn = false;
-        if let Some(chassis) = self.get_beside(path, asked).await {
-            let doubt = parse::machine_reads_on(&chassis).then_some(CHASSIS_ON);
-            self.driver.past.note_doubt(doubt);
+    async fn ask_manager(&mut self, path: &str, asked: Duration) {
+        self.beside.is_managers_turn = false;
+        if let Some(manager) = self.get_beside(Asked::Manager, path, asked).await {
+            self.beside.has_heard_manager = true;
+            if let Some(began) = self.began(&manager) {
+                self.driver.past.note_start(began);
+            }
         }
     }
 
     /// A command that the device took after its Manager had begun is as good as any; one that was taken before may be forgotten.
     fn has_just_restarted(&self) -> bool {
         let now = self.driver.clock.since_boot();
-        self.beside.restarted.is_some_and(|at| {
+        self.driver.past.started().is_some_and(|at| {
             let was_commanded = self.driver.past.commanded().is_some_and(|last| last >= at);
             now.saturating_sub(at) < RESTARTED_WITHIN && !was_commanded
         })
@@ -99,13 +115,18 @@ impl Session {
     }
 
     /// Within half of what is left of the call, so that it does not cost the reading. None of a refusal, or of an answer that is late.
-    async fn get_beside(&mut self, path: &str, asked: Duration) -> Option<Value> {
+    async fn get_beside(&mut self, of: Asked, path: &str, asked: Duration) -> Option<Value> {
         let gone = self.driver.clock.since_boot().saturating_sub(asked);
         let left = self.driver.call_timeout.saturating_sub(gone);
-        match timeout(left / 2, self.get_once(path)).await {
+        match timeout((left / 2).min(ANSWER_TIME_MAX), self.get_once(path)).await {
             Ok(answer) => answer.ok(),
             Err(_) => {
-                self.beside.late += 1;
+                let [chassis, manager] = &mut self.beside.late;
+                let late = match of {
+                    Asked::Chassis => chassis,
+                    Asked::Manager => manager,
+                };
+                *late += 1;
                 None
             }
         }
