@@ -27,6 +27,7 @@ mod power_off;
 mod power_on;
 mod reads;
 mod redfish;
+mod refusals;
 mod repeats;
 mod second_connection;
 mod transport;
