@@ -56,15 +56,17 @@ const fn integration(target: &'static [&'static str]) -> Suite {
 }
 
 const fn unit(filter: &'static str) -> Suite {
-    let target = &["--lib"];
+    let target = &["--package", "node-fencing-operator", "--lib"];
     Suite { target, filter }
 }
 
 const CORE: Layer = Layer {
-    modules: &[],
+    modules: SHELL.modules,
     suites: &[
         integration(&["--package", "fencing-core", "--test", "golden"]),
         integration(&["--package", "fencing-core", "--lib"]),
+        // What watches and detects by a function of the core tests it, too.
+        unit("shell::"),
     ],
 };
 const FENCE: Layer = Layer {
