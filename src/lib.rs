@@ -32,11 +32,11 @@
 
 pub use fencing_api as api;
 pub use fencing_core as core;
+pub use fencing_drivers as fence;
+pub use fencing_drivers::clock;
 
 pub mod args;
 pub mod cli;
-pub mod clock;
-pub mod fence;
 pub mod probe_file;
 pub mod shell;
 pub mod telemetry;

@@ -1,6 +1,6 @@
 //! An address as a user has written it: a template, and behind a line break the name of a node.
 
-use node_fencing_operator::fence::address::{Address, AddressRules};
+use fencing_drivers::address::{Address, AddressRules};
 use std::net::IpAddr;
 
 /// Stands where a password could.

@@ -1,12 +1,10 @@
 //! Whole datagrams of IPMI: framing, authentication, decryption, and whatever a decoder makes of what is inside.
 
+use fencing_drivers::ipmi::codec::lan::Answer;
+use fencing_drivers::ipmi::codec::packet::{Packet, Sealed, decode, encode_sealed, encode_setup};
+use fencing_drivers::ipmi::codec::rakp::{Opened, Rakp2, Rakp4};
+use fencing_drivers::ipmi::crypto::{Exchange, Keys, Suite};
 use hmac::{Hmac, KeyInit, Mac};
-use node_fencing_operator::fence::ipmi::codec::lan::Answer;
-use node_fencing_operator::fence::ipmi::codec::packet::{
-    Packet, Sealed, decode, encode_sealed, encode_setup,
-};
-use node_fencing_operator::fence::ipmi::codec::rakp::{Opened, Rakp2, Rakp4};
-use node_fencing_operator::fence::ipmi::crypto::{Exchange, Keys, Suite};
 use sha1::Sha1;
 
 const PASSWORD: &[u8] = b"correct horse";

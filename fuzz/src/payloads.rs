@@ -1,10 +1,10 @@
 //! Each decoder of IPMI by itself, on bytes that no frame has checked.
 
-use node_fencing_operator::fence::ipmi::codec::command::{
+use fencing_drivers::ipmi::codec::command::{
     AuthenticationCapabilities, ChassisStatus, cipher_suite_bytes, cipher_suites, sel_time,
 };
-use node_fencing_operator::fence::ipmi::codec::lan::Answer;
-use node_fencing_operator::fence::ipmi::codec::rakp::{Opened, Rakp2, Rakp4};
+use fencing_drivers::ipmi::codec::lan::Answer;
+use fencing_drivers::ipmi::codec::rakp::{Opened, Rakp2, Rakp4};
 
 /// The first byte says which decoder gets the others.
 pub fn run(bytes: &[u8]) {

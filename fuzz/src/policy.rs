@@ -1,17 +1,17 @@
 //! The operator's own resources, as an API server without their schemas would give them: what can be decoded can be judged.
 
-use node_fencing_operator::api::device::FenceDevice;
-use node_fencing_operator::api::fence::NodeFence;
-use node_fencing_operator::api::policy::NodeFencingPolicy;
-use node_fencing_operator::core::assess::others::Served;
-use node_fencing_operator::core::assess::{World, assess};
-use node_fencing_operator::core::identity::{judge, pinned, rule};
-use node_fencing_operator::core::observed::{ConditionView, NodeView};
-use node_fencing_operator::core::reading::Identity;
-use node_fencing_operator::core::record;
-use node_fencing_operator::core::select::{Onsets, first_due, governing};
-use node_fencing_operator::core::support::{unsupported, unsupported_fence};
-use node_fencing_operator::core::window::effective;
+use fencing_api::device::FenceDevice;
+use fencing_api::fence::NodeFence;
+use fencing_api::policy::NodeFencingPolicy;
+use fencing_core::assess::others::Served;
+use fencing_core::assess::{World, assess};
+use fencing_core::identity::{judge, pinned, rule};
+use fencing_core::observed::{ConditionView, NodeView};
+use fencing_core::reading::Identity;
+use fencing_core::record;
+use fencing_core::select::{Onsets, first_due, governing};
+use fencing_core::support::{unsupported, unsupported_fence};
+use fencing_core::window::effective;
 use serde_json::{from_slice, from_value, to_value};
 use std::collections::BTreeMap;
 use std::time::Duration;

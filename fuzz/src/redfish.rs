@@ -1,10 +1,10 @@
 //! Bodies of a Redfish service: what is read as off says so, and what is asked for next is of the same service.
 
-use node_fencing_operator::core::reading::PowerState;
-use node_fencing_operator::fence::redfish::parse::{
+use fencing_core::reading::PowerState;
+use fencing_drivers::redfish::parse::{
     Allowable, ROOT, action_info, date_time, json, members, system,
 };
-use node_fencing_operator::fence::redfish::said::{said, sentence};
+use fencing_drivers::redfish::said::{said, sentence};
 
 pub fn run(bytes: &[u8]) {
     printable(&said(bytes), 201);

@@ -1,6 +1,6 @@
 //! The header `Retry-After`: no device makes us wait for longer than ten minutes.
 
-use node_fencing_operator::fence::http::{RETRY_AFTER_MAX, pause};
+use fencing_drivers::http::{RETRY_AFTER_MAX, pause};
 
 pub fn run(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);

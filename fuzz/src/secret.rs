@@ -1,8 +1,6 @@
 //! A Secret: which driver it is for, a user, a password, and the annotation that says where they may go. No error shows a value.
 
-use node_fencing_operator::fence::credentials::{
-    ALLOWED_HOSTS_ANNOTATION, Credentials, LOGIN, VALUE_BYTES_MAX,
-};
+use fencing_drivers::credentials::{ALLOWED_HOSTS_ANNOTATION, Credentials, LOGIN, VALUE_BYTES_MAX};
 use std::collections::BTreeMap;
 
 /// Begins each value, so that it is found wherever one is shown.

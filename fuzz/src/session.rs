@@ -1,10 +1,10 @@
 //! The machine of an IPMI session: whatever arrives, in whatever order and at whatever time, it neither panics nor spins, and without the
 //! password nobody opens a session.
 
-use node_fencing_operator::fence::ipmi::codec::command::get_chassis_status;
-use node_fencing_operator::fence::ipmi::codec::rakp::Privilege;
-use node_fencing_operator::fence::ipmi::crypto::Suite;
-use node_fencing_operator::fence::ipmi::session::{Account, Next, Session};
+use fencing_drivers::ipmi::codec::command::get_chassis_status;
+use fencing_drivers::ipmi::codec::rakp::Privilege;
+use fencing_drivers::ipmi::crypto::Suite;
+use fencing_drivers::ipmi::session::{Account, Next, Session};
 use std::time::Duration;
 
 /// Instructions and datagrams, one after the other.

@@ -1,13 +1,13 @@
 //! SNMP: BER, messages of both versions, and what a conversation of version 3 makes of datagrams that are forged, and of such that are
 //! signed by an agent that has gone mad.
 
-use node_fencing_operator::api::pdu::{SnmpAuthentication, SnmpPrivacy};
-use node_fencing_operator::fence::pdu::snmp::ber::Reader;
-use node_fencing_operator::fence::pdu::snmp::message::{
+use fencing_api::pdu::{SnmpAuthentication, SnmpPrivacy};
+use fencing_drivers::pdu::snmp::ber::Reader;
+use fencing_drivers::pdu::snmp::message::{
     V3, decode_scoped, decode_v2c, encode_scoped, encode_v2c,
 };
-use node_fencing_operator::fence::pdu::snmp::usm::{Keys, signature_bytes};
-use node_fencing_operator::fence::pdu::snmp::{
+use fencing_drivers::pdu::snmp::usm::{Keys, signature_bytes};
+use fencing_drivers::pdu::snmp::{
     Binding, Conversation, Heard, Kind, Oid, Security, Unit, User, Value,
 };
 use std::sync::{Arc, LazyLock};

@@ -55,7 +55,7 @@ fn the_figures_of_docs_safety_are_those_of_the_files() {
     let all = list.split("\n\n").filter(is_mutant).count();
     // A mutant has its place on a line of its own.
     let mutants = |of: &str| list.lines().filter(|it| it.starts_with(of)).count();
-    let (core, drivers) = (mutants("core::"), mutants("fence::"));
+    let (core, drivers) = (mutants("core::"), mutants("drivers::"));
     let shell = all - core - drivers;
     let stories = below("crates/core/tests/golden", "txt").len();
     let guarded: usize = ["admission", "words", "notes", "deletions"]

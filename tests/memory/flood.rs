@@ -4,21 +4,21 @@
 use crate::agent;
 use crate::device::local_rules;
 use crate::{ASKED, judge, measured};
+use fencing_api::drivers::IpmiPrivilege;
+use fencing_core::reading::Reading;
+use fencing_drivers::address::Address;
+use fencing_drivers::clock::Clock;
+use fencing_drivers::credentials::Credentials;
+use fencing_drivers::ipmi::{Ipmi, IpmiSettings};
+use fencing_drivers::past::Past;
+use fencing_drivers::pdu::{Pdu, PduSettings};
+use fencing_drivers::{DeviceError, FenceDriver};
 use fencing_testbed::bmc::Plug;
 use fencing_testbed::ipmi::{IpmiBmc, Settings};
 use fencing_testbed::process::Guard;
 use fencing_testbed::snmpd::{
     AUTHENTICATION_PASSWORD, Feed, PRIVACY_PASSWORD, Pdu as Emulator, USER,
 };
-use node_fencing_operator::api::drivers::IpmiPrivilege;
-use node_fencing_operator::clock::Clock;
-use node_fencing_operator::core::reading::Reading;
-use node_fencing_operator::fence::address::Address;
-use node_fencing_operator::fence::credentials::Credentials;
-use node_fencing_operator::fence::ipmi::{Ipmi, IpmiSettings};
-use node_fencing_operator::fence::past::Past;
-use node_fencing_operator::fence::pdu::{Pdu, PduSettings};
-use node_fencing_operator::fence::{DeviceError, FenceDriver};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr, UdpSocket};

@@ -1,5 +1,5 @@
-//! What one answer of a device costs in memory, however large it is and whatever is in it: a mebibyte at most (S19). And what one of the API
-//! server costs.
+//! What one answer of a device costs in memory, however large it is and whatever is in it: a mebibyte at most (S19). What one of the API
+//! server costs. And that a panic shows no password.
 //!
 //! Each answer is given to a process of its own, this binary once more, so that what is measured is the driver and not the device that
 //! attacks it. That process first hears a good answer and a small one of the bad kind, which allocate what is kept; then the high-water
@@ -8,21 +8,22 @@
 
 #![allow(
     dead_code,
-    reason = "the devices are those of tests/drivers, and serve other tests there"
+    reason = "the devices are those of crates/drivers/tests/drivers, and serve other tests there"
 )]
 #![allow(
     clippy::disallowed_methods,
     reason = "tests measure how long they wait"
 )]
 
-#[path = "../drivers/agent.rs"]
+#[path = "../../crates/drivers/tests/drivers/agent.rs"]
 mod agent;
 mod api;
-#[path = "../drivers/bmc.rs"]
+#[path = "../../crates/drivers/tests/drivers/bmc.rs"]
 mod bmc;
-#[path = "../drivers/device.rs"]
+#[path = "../../crates/drivers/tests/drivers/device.rs"]
 mod device;
 mod flood;
+mod panic;
 mod redfish;
 mod udp;
 

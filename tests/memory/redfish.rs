@@ -3,9 +3,9 @@
 use crate::bmc::{Act, Bmc, Request, reply, reply_with};
 use crate::device::{service, settings, system, verdict_of};
 use crate::{ASKED, judge, measured};
-use node_fencing_operator::fence::http::BODY_BYTES_MAX;
-use node_fencing_operator::fence::redfish::{Redfish, RedfishSettings};
-use node_fencing_operator::fence::{FenceDriver, OffOutcome};
+use fencing_drivers::http::BODY_BYTES_MAX;
+use fencing_drivers::redfish::{Redfish, RedfishSettings};
+use fencing_drivers::{FenceDriver, OffOutcome};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

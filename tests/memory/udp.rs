@@ -3,15 +3,15 @@
 use crate::agent;
 use crate::device::{PASSWORD, local_rules};
 use crate::{judge, measured};
-use node_fencing_operator::api::drivers::IpmiPrivilege;
-use node_fencing_operator::clock::Clock;
-use node_fencing_operator::core::reading::Reading;
-use node_fencing_operator::fence::address::Address;
-use node_fencing_operator::fence::credentials::Credentials;
-use node_fencing_operator::fence::ipmi::{Ipmi, IpmiSettings};
-use node_fencing_operator::fence::past::Past;
-use node_fencing_operator::fence::pdu::{Pdu, PduSettings};
-use node_fencing_operator::fence::{DeviceError, FenceDriver};
+use fencing_api::drivers::IpmiPrivilege;
+use fencing_core::reading::Reading;
+use fencing_drivers::address::Address;
+use fencing_drivers::clock::Clock;
+use fencing_drivers::credentials::Credentials;
+use fencing_drivers::ipmi::{Ipmi, IpmiSettings};
+use fencing_drivers::past::Past;
+use fencing_drivers::pdu::{Pdu, PduSettings};
+use fencing_drivers::{DeviceError, FenceDriver};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -30,11 +30,12 @@ fn verdict(outcome: Result<Reading, DeviceError>) -> String {
     }
 }
 
-pub async fn ask_ipmi(at: SocketAddr) -> String {
-    let data = [("username", "admin"), ("password", "correct horse")]
+/// An account with this password.
+pub fn ipmi_settings(at: SocketAddr, password: &str) -> IpmiSettings {
+    let data = [("username", "admin"), ("password", password)]
         .map(|(key, value)| (key.to_owned(), value.as_bytes().to_vec()));
     let credentials = Credentials::from_secret("bmc", &BTreeMap::from(data), &BTreeMap::new());
-    let settings = IpmiSettings {
+    IpmiSettings {
         address: Address::expand_host(&at.ip().to_string(), at.port(), "n").expect("an address"),
         cipher_suite: 17,
         privilege: IpmiPrivilege::Operator,
@@ -44,14 +45,12 @@ pub async fn ask_ipmi(at: SocketAddr) -> String {
         command_timeout: CALL,
         past: Past::default(),
         clock: Clock::SYSTEM,
-    };
-    verdict(
-        Ipmi::new(settings)
-            .expect("a driver")
-            .open()
-            .observe()
-            .await,
-    )
+    }
+}
+
+pub async fn ask_ipmi(at: SocketAddr) -> String {
+    let driver = Ipmi::new(ipmi_settings(at, "correct horse")).expect("a driver");
+    verdict(driver.open().observe().await)
 }
 
 pub async fn ask_pdu(at: SocketAddr) -> String {

@@ -231,7 +231,7 @@ fn a_change_is_found_by_its_tokens() {
         }
     }";
     let source = crate::sources::Source {
-        file: PathBuf::from("src/core/plan.rs"),
+        file: PathBuf::from("crates/core/src/plan.rs"),
         module: vec!["core".to_owned(), "plan".to_owned()],
         text: text.to_owned(),
     };

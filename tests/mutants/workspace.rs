@@ -69,24 +69,16 @@ const CORE: Layer = Layer {
         unit("shell::"),
     ],
 };
-const FENCE: Layer = Layer {
-    modules: &["clock", "fence", "telemetry", "words"],
+const DRIVERS: Layer = Layer {
+    modules: SHELL.modules,
     suites: &[
-        integration(&["--test", "drivers"]),
-        unit("fence::"),
-        integration(&["--test", "fuzz"]),
+        integration(&["--package", "fencing-drivers", "--test", "drivers"]),
+        integration(&["--package", "fencing-drivers", "--lib"]),
+        integration(&["--package", "fencing-drivers", "--test", "fuzz"]),
     ],
 };
 const SHELL: Layer = Layer {
-    modules: &[
-        "args",
-        "clock",
-        "fence",
-        "probe_file",
-        "shell",
-        "telemetry",
-        "words",
-    ],
+    modules: &["args", "probe_file", "shell", "telemetry", "words"],
     suites: &[unit("shell::")],
 };
 
@@ -103,7 +95,7 @@ pub const SIMULATION: Layer = Layer {
 pub fn layer(place: &str) -> Layer {
     match place.split("::").next() {
         Some("core") => CORE,
-        Some("fence") => FENCE,
+        Some("drivers") => DRIVERS,
         _ => SHELL,
     }
 }

@@ -139,14 +139,14 @@ fn a_host_is_learned_and_then_replaced_in_any_case() {
 fn a_host_that_only_a_log_has_is_replaced_too() {
     let mut redactor = Redactor::default();
     redactor.learn_lines(
-        "cannot reach bmc-7.rack.corp.example:443: refused at src/fence/mod.rs:42\n{\"server\":\"jump\",\"n\":1}\n",
+        "cannot reach bmc-7.rack.corp.example:443: refused at crates/drivers/src/lib.rs:42\n{\"server\":\"jump\",\"n\":1}\n",
     );
     for (text, expected) in [
         ("bmc-7.rack.corp.example is gone", "address-1 is gone"),
         ("BMC-8.Rack.Corp.Example: no answer", "address-2: no answer"),
         (
-            "a jump to src/fence/mod.rs:42",
-            "a address-3 to src/fence/mod.rs:42",
+            "a jump to crates/drivers/src/lib.rs:42",
+            "a address-3 to crates/drivers/src/lib.rs:42",
         ),
         ("corp.example/rack", "corp.example/rack"),
         ("kubelet.v1.33:9", "kubelet.v1.33:9"),

@@ -1,0 +1,32 @@
+//! The drivers against devices that lie, stall, break off and attack: the rows of "Devices" in docs/faults.md. What they have
+//! in common is that nothing but an exact off is ever read as off.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests measure how long they wait"
+)]
+
+mod agent;
+mod beside;
+mod bmc;
+mod bodies;
+mod certificates;
+mod confirm;
+mod device;
+mod grid;
+mod ipmi;
+mod levels;
+mod odd;
+mod pdu;
+mod pdu_command;
+mod pdu_forged;
+mod pdu_network;
+mod pdu_snmpd;
+mod power_off;
+mod power_on;
+mod reads;
+mod redfish;
+mod refusals;
+mod repeats;
+mod second_connection;
+mod transport;
