@@ -4,6 +4,8 @@
 //! the quorum reads, so that a decision and a cache can never read a field differently.
 
 mod pods;
+mod wide;
+mod workloads;
 
 use crate::core::observed::{AttachmentView, ConditionView, LeaseView, NodeView, TaintView};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -13,6 +15,8 @@ use kube::Resource;
 use kube::api::ObjectMeta;
 pub use pods::pod_view;
 use serde::Deserialize;
+pub use wide::WideNode;
+pub use workloads::{SlimContainer, SlimDeployment, SlimPod};
 
 /// Where a node's kubelet listens, as its Node says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -290,8 +294,12 @@ pub struct SlimSource {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct SlimAttachmentStatus {
+    /// It is attached.
+    pub attached: bool,
+    /// Why the last attach failed.
+    pub attach_error: Option<Box<SlimError>>,
     /// Why the last detach failed.
-    pub detach_error: Option<SlimError>,
+    pub detach_error: Option<Box<SlimError>>,
 }
 
 /// An error of attacher or driver.
@@ -310,21 +318,32 @@ impl SlimAttachment {
             name: self.metadata.name.clone().unwrap_or_default(),
             uid: self.metadata.uid.clone().unwrap_or_default(),
             attacher: self.spec.attacher.clone(),
-            volume: self
-                .spec
-                .source
-                .persistent_volume_name
-                .clone()
-                .unwrap_or_default(),
-            deleting: self.metadata.deletion_timestamp.is_some(),
+            volume: self.volume().unwrap_or_default().to_owned(),
+            deleting: self.is_deleting(),
             detach_error: detach_error.map(|error| error.message.clone().unwrap_or_default()),
         }
+    }
+
+    /// The PersistentVolume; none for an inline volume.
+    pub fn volume(&self) -> Option<&str> {
+        self.spec.source.persistent_volume_name.as_deref()
+    }
+
+    /// Is it being deleted?
+    pub fn is_deleting(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+
+    /// Why the last detach failed.
+    pub fn refusal(&self) -> Option<&str> {
+        self.status.detach_error.as_ref()?.message.as_deref()
     }
 
     /// Drops what nobody reads before the object goes into a cache.
     pub fn trim(&mut self) {
         self.metadata.managed_fields = None;
         self.metadata.annotations = None;
+        self.status.attach_error = None;
     }
 }
 

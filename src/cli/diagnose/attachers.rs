@@ -4,14 +4,14 @@
 //! the path of its socket); else it may be any, and is said to be so.
 
 use super::index::Index;
-use super::slim::Workload;
+use crate::shell::slim::{SlimPod, WideNode};
 use kube::ResourceExt;
 use std::collections::BTreeSet;
 
 /// The attachers of a driver.
 pub struct Attachers<'a> {
     /// The pods.
-    pub pods: Vec<&'a Workload>,
+    pub pods: Vec<&'a SlimPod>,
     /// Is it known that they are this driver's?
     pub is_sure: bool,
 }
@@ -19,8 +19,8 @@ pub struct Attachers<'a> {
 /// Those of this driver.
 pub fn of<'a>(index: &Index<'a>, driver: &str) -> Attachers<'a> {
     let pods = index.facts.pods.items.iter().filter(|it| !it.is_finished());
-    let all: Vec<&Workload> = pods.filter(|it| container(it).is_some()).collect();
-    let own: Vec<&Workload> = all
+    let all: Vec<&SlimPod> = pods.filter(|it| container(it).is_some()).collect();
+    let own: Vec<&SlimPod> = all
         .iter()
         .copied()
         .filter(|it| it.mentions(driver))
@@ -38,8 +38,8 @@ pub fn of<'a>(index: &Index<'a>, driver: &str) -> Attachers<'a> {
         .iter()
         .filter(|it| it.mentions(driver));
     let namespaces: BTreeSet<String> = named.filter_map(ResourceExt::namespace).collect();
-    let is_beside = |pod: &&Workload| pod.namespace().is_some_and(|it| namespaces.contains(&it));
-    let beside: Vec<&Workload> = all.iter().copied().filter(is_beside).collect();
+    let is_beside = |pod: &&SlimPod| pod.namespace().is_some_and(|it| namespaces.contains(&it));
+    let beside: Vec<&SlimPod> = all.iter().copied().filter(is_beside).collect();
     match beside.is_empty() {
         false => Attachers {
             pods: beside,
@@ -60,7 +60,7 @@ pub fn attaches_nothing(index: &Index<'_>, driver: &str) -> bool {
 }
 
 /// The attacher's container in a pod.
-pub fn container(pod: &Workload) -> Option<&str> {
+pub fn container(pod: &SlimPod) -> Option<&str> {
     let mut containers = pod.spec.containers.iter();
     let found = containers.find(|it| {
         let names = [it.name.as_str(), it.image.as_str()];
@@ -72,11 +72,11 @@ pub fn container(pod: &Workload) -> Option<&str> {
 }
 
 /// How such a pod is, in words.
-pub fn told(index: &Index<'_>, pod: &Workload) -> String {
+pub fn told(index: &Index<'_>, pod: &SlimPod) -> String {
     let node = pod.spec.node_name.as_deref();
     let is_down = node
         .and_then(|it| index.node(it))
-        .is_some_and(super::slim::Machine::is_down);
+        .is_some_and(WideNode::is_down);
     let place = match node {
         None => "waits for a node".to_owned(),
         Some(node) if is_down => format!("is on node {node}, which is not Ready itself"),

@@ -8,10 +8,9 @@ use super::backends::{self, Backend};
 use super::facts::Facts;
 use super::index::{Index, time};
 use super::scope::{Kind, Scope};
-use super::slim::{Machine, Workload};
+use crate::shell::slim::{SlimAttachment, SlimPod, WideNode};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -188,7 +187,7 @@ pub fn checklist(index: &Index<'_>, scope: &Scope) -> Option<Checklist> {
     let Scope::One(kind, namespace, name) = scope else {
         return None;
     };
-    let (pods, claims): (Vec<&Workload>, Vec<String>) = match kind {
+    let (pods, claims): (Vec<&SlimPod>, Vec<String>) = match kind {
         Kind::Node => {
             let node = index.node(name)?;
             return Some(Checklist {
@@ -200,10 +199,10 @@ pub fn checklist(index: &Index<'_>, scope: &Scope) -> Option<Checklist> {
         Kind::Claim => (index.users(namespace, name).to_vec(), vec![name.clone()]),
         Kind::Pod => {
             let pods = index.facts.pods.items.iter();
-            let is_meant = |it: &&Workload| {
+            let is_meant = |it: &&SlimPod| {
                 it.name_any() == *name && it.namespace().as_ref() == Some(namespace)
             };
-            let pods: Vec<&Workload> = pods.filter(is_meant).collect();
+            let pods: Vec<&SlimPod> = pods.filter(is_meant).collect();
             let claims = pods.iter().flat_map(|it| it.claims()).collect();
             (pods, claims)
         }
@@ -219,11 +218,11 @@ pub fn checklist(index: &Index<'_>, scope: &Scope) -> Option<Checklist> {
     })
 }
 
-fn of_node(index: &Index<'_>, node: &Machine) -> NodeSheet {
+fn of_node(index: &Index<'_>, node: &WideNode) -> NodeSheet {
     let name = node.name_any();
     let attachments = index.attachments_on(&name).iter();
     NodeSheet {
-        state: node.state(index.facts.now),
+        state: index.state(node),
         fence: index.fence(&name).map(ResourceExt::name_any),
         volumes_in_use: node.status.volumes_in_use.as_ref().map_or(0, Vec::len),
         attachments: attachments.map(|it| of_attachment(it)).collect(),
@@ -231,7 +230,7 @@ fn of_node(index: &Index<'_>, node: &Machine) -> NodeSheet {
     }
 }
 
-fn of_pod(index: &Index<'_>, pod: &Workload) -> PodSheet {
+fn of_pod(index: &Index<'_>, pod: &SlimPod) -> PodSheet {
     let node = pod.spec.node_name.clone();
     let machine = node.as_deref().and_then(|it| index.node(it));
     let events = index.events(pod);
@@ -242,7 +241,7 @@ fn of_pod(index: &Index<'_>, pod: &Workload) -> PodSheet {
             true => "Terminating".to_owned(),
             false => pod.status.phase.clone(),
         },
-        node_state: machine.map(|it| it.state(index.facts.now)),
+        node_state: machine.map(|it| index.state(it)),
         node,
         owner: index.owner(pod),
         strategy: index.rollout(pod).map(|it| it.strategy().to_owned()),
@@ -312,18 +311,17 @@ fn of_volume(volume: &PersistentVolume) -> VolumeSheet {
     }
 }
 
-fn of_attachment(attachment: &VolumeAttachment) -> AttachmentSheet {
-    let status = attachment.status.as_ref();
-    let error = status.and_then(|it| it.detach_error.as_ref().or(it.attach_error.as_ref()));
-    let is_attached = status.is_some_and(|it| it.attached);
+fn of_attachment(attachment: &SlimAttachment) -> AttachmentSheet {
+    let status = &attachment.status;
+    let error = status
+        .detach_error
+        .as_ref()
+        .or(status.attach_error.as_ref());
     AttachmentSheet {
         name: attachment.name_any(),
-        volume: attachment.spec.source.persistent_volume_name.clone(),
+        volume: attachment.volume().map(ToOwned::to_owned),
         node: attachment.spec.node_name.clone(),
-        state: match (
-            attachment.metadata.deletion_timestamp.is_some(),
-            is_attached,
-        ) {
+        state: match (attachment.is_deleting(), status.attached) {
             (true, _) => "detaching",
             (false, true) => "attached",
             (false, false) => "attaching",
@@ -332,7 +330,7 @@ fn of_attachment(attachment: &VolumeAttachment) -> AttachmentSheet {
     }
 }
 
-fn of_driver(index: &Index<'_>, name: &str, users: &[&Workload]) -> DriverSheet {
+fn of_driver(index: &Index<'_>, name: &str, users: &[&SlimPod]) -> DriverSheet {
     let object = index
         .facts
         .drivers

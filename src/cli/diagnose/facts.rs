@@ -4,13 +4,14 @@
 //! Who may read one namespace only is shown that one.
 
 use super::super::cluster::{Cluster, Error, seen};
-use super::slim::{Machine, Replicas, Rollout, Workload};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
+use crate::shell::slim::{SlimAttachment, SlimDeployment, SlimPod, WideNode};
 use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim};
-use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, StorageClass, VolumeAttachment};
-use kube::api::ListParams;
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, StorageClass};
+use kube::api::{ListParams, PartialObjectMeta};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
@@ -72,9 +73,9 @@ pub struct Facts {
     /// When, by the API server's clock.
     pub now: Timestamp,
     /// Nodes.
-    pub nodes: Listed<Machine>,
+    pub nodes: Listed<WideNode>,
     /// Pods.
-    pub pods: Listed<Workload>,
+    pub pods: Listed<SlimPod>,
     /// PersistentVolumeClaims.
     pub claims: Listed<PersistentVolumeClaim>,
     /// PersistentVolumes.
@@ -82,7 +83,7 @@ pub struct Facts {
     /// StorageClasses.
     pub classes: Listed<StorageClass>,
     /// VolumeAttachments.
-    pub attachments: Listed<VolumeAttachment>,
+    pub attachments: Listed<SlimAttachment>,
     /// CSINodes.
     pub csi_nodes: Listed<CSINode>,
     /// CSIDrivers.
@@ -90,9 +91,9 @@ pub struct Facts {
     /// Events of [`REASONS`].
     pub events: Listed<Event>,
     /// ReplicaSets.
-    pub replica_sets: Listed<Replicas>,
+    pub replica_sets: Listed<PartialObjectMeta<ReplicaSet>>,
     /// Deployments.
-    pub deployments: Listed<Rollout>,
+    pub deployments: Listed<SlimDeployment>,
     /// NodeFences.
     pub fences: Listed<NodeFence>,
     /// NodeFencingPolicies.
@@ -299,7 +300,7 @@ mod tests {
             message: "pods is forbidden".to_owned(),
             role: "some-role",
         };
-        let listed: Listed<Workload> = known(Err(forbidden)).expect("no failure");
+        let listed: Listed<SlimPod> = known(Err(forbidden)).expect("no failure");
         assert_eq!(listed.unknown.as_deref(), Some("pods is forbidden"));
         let absent: Listed<NodeFence> =
             known(Err(Error::NotInstalled("https://api".to_owned()))).expect("no failure");
@@ -313,7 +314,7 @@ mod tests {
     #[test]
     fn a_cluster_that_does_not_answer_is_a_failure() {
         let down = Error::Config("no route".to_owned());
-        assert!(known::<Workload>(Err(down)).is_err());
+        assert!(known::<SlimPod>(Err(down)).is_err());
     }
 
     async fn asked(

@@ -1,7 +1,7 @@
 //! What a diagnosis has found: which signature, on which objects, why, by what it was seen, and the way out as commands to copy.
 
 use super::super::table::{WIDTH, wrapped};
-use super::slim::Workload;
+use crate::shell::slim::SlimPod;
 use crate::words::listed;
 use kube::ResourceExt;
 use schemars::JsonSchema;
@@ -73,7 +73,7 @@ impl Object {
     }
 
     /// A pod.
-    pub fn pod(pod: &Workload) -> Self {
+    pub fn pod(pod: &SlimPod) -> Self {
         Self {
             kind: "pod",
             namespace: pod.namespace(),

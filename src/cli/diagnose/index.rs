@@ -1,17 +1,18 @@
 //! The facts by the names under which a diagnosis asks for them: which pods use a claim, which volume is its, who has that attached.
 
 use super::facts::{Facts, SCHEDULING};
-use super::slim::{Machine, Replicas, Rollout, Workload};
 use crate::api::fence::NodeFence;
 use crate::api::settings::FenceMode;
 use crate::cli::fences;
-use crate::core::observed::Ready;
+use crate::cli::table::age;
+use crate::core::observed::{OUT_OF_SERVICE, Ready};
+use crate::shell::slim::{SlimAttachment, SlimDeployment, SlimPod, WideNode};
 use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim};
-use k8s_openapi::api::storage::v1::VolumeAttachment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
-use kube::api::ObjectMeta;
+use kube::api::{ObjectMeta, PartialObjectMeta};
 use std::collections::BTreeMap;
 
 /// Namespace and name.
@@ -21,17 +22,17 @@ type Key = (String, String);
 pub struct Index<'a> {
     /// All of them.
     pub facts: &'a Facts,
-    nodes: BTreeMap<&'a str, &'a Machine>,
+    nodes: BTreeMap<&'a str, &'a WideNode>,
     claims: BTreeMap<Key, &'a PersistentVolumeClaim>,
     volumes: BTreeMap<&'a str, &'a PersistentVolume>,
     volumes_by_claim: BTreeMap<Key, &'a str>,
-    users: BTreeMap<Key, Vec<&'a Workload>>,
-    pods: BTreeMap<&'a str, Vec<&'a Workload>>,
-    attachments: BTreeMap<&'a str, Vec<&'a VolumeAttachment>>,
-    attachments_on: BTreeMap<&'a str, Vec<&'a VolumeAttachment>>,
+    users: BTreeMap<Key, Vec<&'a SlimPod>>,
+    pods: BTreeMap<&'a str, Vec<&'a SlimPod>>,
+    attachments: BTreeMap<&'a str, Vec<&'a SlimAttachment>>,
+    attachments_on: BTreeMap<&'a str, Vec<&'a SlimAttachment>>,
     events: BTreeMap<&'a str, Vec<&'a Event>>,
-    replica_sets: BTreeMap<Key, &'a Replicas>,
-    rollouts: BTreeMap<Key, &'a Rollout>,
+    replica_sets: BTreeMap<Key, &'a PartialObjectMeta<ReplicaSet>>,
+    rollouts: BTreeMap<Key, &'a SlimDeployment>,
 }
 
 fn name(meta: &ObjectMeta) -> &str {
@@ -80,7 +81,7 @@ impl<'a> Index<'a> {
             users.sort_by_key(|it| it.creation_timestamp());
         }
         for attachment in &facts.attachments.items {
-            let volume = attachment.spec.source.persistent_volume_name.as_deref();
+            let volume = attachment.volume();
             let attachments = index.attachments.entry(volume.unwrap_or_default());
             attachments.or_default().push(attachment);
             let on = index.attachments_on.entry(&attachment.spec.node_name);
@@ -94,8 +95,29 @@ impl<'a> Index<'a> {
     }
 
     /// The Node.
-    pub fn node(&self, name: &str) -> Option<&'a Machine> {
+    pub fn node(&self, name: &str) -> Option<&'a WideNode> {
         self.nodes.get(name).copied()
+    }
+
+    /// A node's `Ready`, since when and how it is marked, in words.
+    pub fn state(&self, node: &WideNode) -> String {
+        let view = node.view();
+        let ready = view.condition("Ready");
+        let status = ready.map_or("missing", |it| it.status.as_str());
+        let since = ready.and_then(|it| it.transition.parse::<Timestamp>().ok());
+        let since = since.map(|it| format!(" for {}", age(it, self.facts.now)));
+        let mark = match view.marked_by() {
+            Some(OUT_OF_SERVICE) => ", out of service",
+            Some(_) => ", being deleted by the operator",
+            None => "",
+        };
+        let since = since.unwrap_or_default();
+        format!("Ready {status}{since}{mark}")
+    }
+
+    /// The same, with its name.
+    pub fn told(&self, node: &WideNode) -> String {
+        format!("node {} has {}", node.name_any(), self.state(node))
     }
 
     /// The claim.
@@ -125,23 +147,23 @@ impl<'a> Index<'a> {
     }
 
     /// Pods that use the claim and have not ended, the oldest first.
-    pub fn users(&self, namespace: &str, claim: &str) -> &[&'a Workload] {
+    pub fn users(&self, namespace: &str, claim: &str) -> &[&'a SlimPod] {
         let key = (namespace.to_owned(), claim.to_owned());
         self.users.get(&key).map_or(&[], Vec::as_slice)
     }
 
     /// Pods of the node that have not ended.
-    pub fn pods(&self, node: &str) -> &[&'a Workload] {
+    pub fn pods(&self, node: &str) -> &[&'a SlimPod] {
         self.pods.get(node).map_or(&[], Vec::as_slice)
     }
 
     /// VolumeAttachments of the volume.
-    pub fn attachments(&self, volume: &str) -> &[&'a VolumeAttachment] {
+    pub fn attachments(&self, volume: &str) -> &[&'a SlimAttachment] {
         self.attachments.get(volume).map_or(&[], Vec::as_slice)
     }
 
     /// VolumeAttachments of the node.
-    pub fn attachments_on(&self, node: &str) -> &[&'a VolumeAttachment] {
+    pub fn attachments_on(&self, node: &str) -> &[&'a SlimAttachment] {
         self.attachments_on.get(node).map_or(&[], Vec::as_slice)
     }
 
@@ -172,7 +194,7 @@ impl<'a> Index<'a> {
     /// The latest event of a pod for this reason that says so.
     pub fn event(
         &self,
-        pod: &Workload,
+        pod: &SlimPod,
         reason: &str,
         says: impl Fn(&str) -> bool,
     ) -> Option<&'a str> {
@@ -187,7 +209,7 @@ impl<'a> Index<'a> {
     }
 
     /// What the scheduler says of a pod without a node, if it says so: by the pod's condition, and where that has no words by Events.
-    pub fn refusal<'p>(&self, pod: &'p Workload, says: impl Fn(&str) -> bool) -> Option<&'p str>
+    pub fn refusal<'p>(&self, pod: &'p SlimPod, says: impl Fn(&str) -> bool) -> Option<&'p str>
     where
         'a: 'p,
     {
@@ -198,7 +220,7 @@ impl<'a> Index<'a> {
     }
 
     /// All events of a pod, the latest last.
-    pub fn events(&self, pod: &Workload) -> Vec<&'a Event> {
+    pub fn events(&self, pod: &SlimPod) -> Vec<&'a Event> {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         let mut events = self.events.get(uid).cloned().unwrap_or_default();
         events.sort_by_key(|it| time(it));
@@ -206,7 +228,7 @@ impl<'a> Index<'a> {
     }
 
     /// Who makes the pod, as `TYPE/name`.
-    pub fn owner(&self, pod: &Workload) -> String {
+    pub fn owner(&self, pod: &SlimPod) -> String {
         if let Some(rollout) = self.rollout(pod) {
             return format!("deployment/{}", rollout.name_any());
         }
@@ -217,7 +239,7 @@ impl<'a> Index<'a> {
     }
 
     /// The Deployment that makes the pod.
-    pub fn rollout(&self, pod: &Workload) -> Option<&'a Rollout> {
+    pub fn rollout(&self, pod: &SlimPod) -> Option<&'a SlimDeployment> {
         let namespace = pod.namespace()?;
         let set = controller(&pod.metadata).filter(|it| it.kind == "ReplicaSet")?;
         let set = self
@@ -228,14 +250,14 @@ impl<'a> Index<'a> {
     }
 
     /// Is it of the same revision as that one: made by the same controller?
-    pub fn is_replica(&self, one: &Workload, other: &Workload) -> bool {
-        let uid = |pod: &Workload| controller(&pod.metadata).map(|it| it.uid.clone());
+    pub fn is_replica(&self, one: &SlimPod, other: &SlimPod) -> bool {
+        let uid = |pod: &SlimPod| controller(&pod.metadata).map(|it| it.uid.clone());
         let maker = uid(one);
         maker.is_some() && maker == uid(other)
     }
 
     /// The open NodeFence by whose proof the machine of this node is down, if it stands and nothing here speaks against it.
-    pub fn proof(&self, node: &Machine) -> Option<&'a NodeFence> {
+    pub fn proof(&self, node: &WideNode) -> Option<&'a NodeFence> {
         let view = node.view();
         let fence = self.fence(&view.name)?;
         let evidence = fence.status.as_ref()?.evidence.as_ref()?;
@@ -245,7 +267,7 @@ impl<'a> Index<'a> {
     }
 
     /// Is it about this Node, in the boot that its machine is in, as far as that is known?
-    pub fn is_about(&self, fence: &NodeFence, node: &Machine) -> bool {
+    pub fn is_about(&self, fence: &NodeFence, node: &WideNode) -> bool {
         let view = node.view();
         let boot = Some(view.boot_id.as_str()).filter(|it| !it.is_empty());
         fence.may_be_about(&view.name, Some(&view.uid), boot)

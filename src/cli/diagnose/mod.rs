@@ -12,7 +12,6 @@ pub mod finding;
 pub mod index;
 pub mod scope;
 pub mod signatures;
-pub mod slim;
 pub mod stuck;
 pub mod waiting;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::finding::{Finding, Object};
 use super::index::Index;
-use super::slim::Workload;
+use crate::shell::slim::SlimPod;
 use kube::ResourceExt;
 use std::collections::BTreeSet;
 
@@ -117,9 +117,9 @@ impl Scope {
     }
 
     /// The pods of these that it is about.
-    pub fn pods_of_it<'a>(&self, index: &Index<'_>, pods: Vec<&'a Workload>) -> Vec<&'a Workload> {
+    pub fn pods_of_it<'a>(&self, index: &Index<'_>, pods: Vec<&'a SlimPod>) -> Vec<&'a SlimPod> {
         let own = self.objects(index);
-        let concerns = |it: &&Workload| self.has(index, &own, &Object::pod(it));
+        let concerns = |it: &&SlimPod| self.has(index, &own, &Object::pod(it));
         pods.into_iter().filter(concerns).collect()
     }
 

@@ -5,9 +5,8 @@
 
 use super::facts::ATTACH;
 use super::index::Index;
-use super::slim::Workload;
+use crate::shell::slim::{SlimAttachment, SlimPod};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
 use std::collections::BTreeSet;
 
@@ -25,13 +24,13 @@ pub const OVERDUE: SignedDuration = SignedDuration::from_mins(6);
 #[derive(Debug, Clone)]
 pub struct Stuck<'a> {
     /// The pod.
-    pub pod: &'a Workload,
+    pub pod: &'a SlimPod,
     /// The PersistentVolume.
     pub volume: String,
     /// The node that has it, if that is known.
     pub holder: Option<String>,
     /// Pods that use it there.
-    pub users: Vec<&'a Workload>,
+    pub users: Vec<&'a SlimPod>,
     /// What attach/detach or the scheduler has said.
     pub event: Option<&'a str>,
     /// It has no node yet: its claim may be used by one pod only.
@@ -42,7 +41,7 @@ pub struct Stuck<'a> {
 pub fn stuck<'a>(index: &Index<'a>) -> Vec<Stuck<'a>> {
     let pods = index.facts.pods.items.iter();
     let waiting = pods.filter(|it| it.status.phase == "Pending" && !it.is_deleting());
-    let of_pod = |pod: &'a Workload| match &pod.spec.node_name {
+    let of_pod = |pod: &'a SlimPod| match &pod.spec.node_name {
         Some(node) => of_attach(index, pod, node),
         None => of_scheduler(index, pod),
     };
@@ -55,7 +54,7 @@ fn named(message: &str) -> Option<&str> {
     rest.split('"').nth(1)
 }
 
-fn of_attach<'a>(index: &Index<'a>, pod: &'a Workload, node: &str) -> Vec<Stuck<'a>> {
+fn of_attach<'a>(index: &Index<'a>, pod: &'a SlimPod, node: &str) -> Vec<Stuck<'a>> {
     let namespace = pod.namespace().unwrap_or_default();
     let claims = pod.claims();
     let of_claims = claims
@@ -69,9 +68,8 @@ fn of_attach<'a>(index: &Index<'a>, pod: &'a Workload, node: &str) -> Vec<Stuck<
     );
     let of_volume = |volume: &str| {
         let mut attachments = index.attachments(volume).iter();
-        let is_attached_here = |it: &&VolumeAttachment| {
-            it.spec.node_name == node && it.status.as_ref().is_some_and(|it| it.attached)
-        };
+        let is_attached_here =
+            |it: &&SlimAttachment| it.spec.node_name == node && it.status.attached;
         if attachments.any(is_attached_here) {
             return None;
         }
@@ -80,7 +78,7 @@ fn of_attach<'a>(index: &Index<'a>, pod: &'a Workload, node: &str) -> Vec<Stuck<
         let holder = holder(index, node, volume).or_else(|| users.first()?.spec.node_name.clone());
         let has_waited = waits(pod, index.facts.now) >= PATIENCE;
         let is_held = holder.is_some() && !index.is_shared(volume) && has_waited;
-        let on_holder = |it: &&Workload| it.spec.node_name == holder;
+        let on_holder = |it: &&SlimPod| it.spec.node_name == holder;
         (event.is_some() || is_held).then(|| Stuck {
             pod,
             volume: volume.to_owned(),
@@ -109,12 +107,12 @@ fn holder(index: &Index<'_>, own: &str, volume: &str) -> Option<String> {
 }
 
 /// Other pods that use the volume, on other nodes.
-fn users_elsewhere<'a>(index: &Index<'a>, pod: &Workload, volume: &str) -> Vec<&'a Workload> {
+fn users_elsewhere<'a>(index: &Index<'a>, pod: &SlimPod, volume: &str) -> Vec<&'a SlimPod> {
     let namespace = pod.namespace().unwrap_or_default();
     let claims = pod.claims().into_iter();
     let claims = claims.filter(|it| index.volume_of(&namespace, it) == Some(volume));
     let users = claims.flat_map(|it| index.users(&namespace, &it).to_vec());
-    let is_elsewhere = |other: &&Workload| {
+    let is_elsewhere = |other: &&SlimPod| {
         let node = other.spec.node_name.as_ref();
         other.metadata.uid != pod.metadata.uid
             && node.is_some()
@@ -123,7 +121,7 @@ fn users_elsewhere<'a>(index: &Index<'a>, pod: &Workload, volume: &str) -> Vec<&
     users.filter(is_elsewhere).collect()
 }
 
-fn of_scheduler<'a>(index: &Index<'a>, pod: &'a Workload) -> Vec<Stuck<'a>> {
+fn of_scheduler<'a>(index: &Index<'a>, pod: &'a SlimPod) -> Vec<Stuck<'a>> {
     let Some(event) = index.refusal(pod, |it| it.contains(ONE_POD)) else {
         return Vec::new();
     };
@@ -150,7 +148,7 @@ fn of_scheduler<'a>(index: &Index<'a>, pod: &'a Workload) -> Vec<Stuck<'a>> {
 }
 
 /// For how long it has waited.
-pub fn waits(pod: &Workload, now: Timestamp) -> SignedDuration {
+pub fn waits(pod: &SlimPod, now: Timestamp) -> SignedDuration {
     let since = pod.waits_since();
     since.map_or(SignedDuration::ZERO, |it| now.duration_since(it))
 }

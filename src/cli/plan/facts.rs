@@ -16,14 +16,12 @@ use crate::cli::replica::is_ready;
 use crate::core::observed::NodeView;
 use crate::shell::lease;
 use crate::shell::preflight;
-use crate::shell::slim::{SlimNode, SlimNodeSpec, SlimNodeStatus};
+use crate::shell::slim::{SlimDeployment, WideNode};
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::CSIDriver;
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::{ListParams, ObjectMeta};
 use kube::core::NamespaceResourceScope;
 use kube::{Resource, ResourceExt};
@@ -77,78 +75,22 @@ pub struct Facts {
     pub unknown: Vec<String>,
 }
 
-/// A Node with what it has to give.
-#[derive(Clone, Debug, Default, Deserialize, Resource)]
-#[resource(inherit = Node)]
-#[serde(default)]
-struct WideNode {
-    metadata: ObjectMeta,
-    spec: SlimNodeSpec,
-    status: WideNodeStatus,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct WideNodeStatus {
-    #[serde(flatten)]
-    known: SlimNodeStatus,
-    allocatable: BTreeMap<String, Quantity>,
-}
-
-impl WideNode {
-    fn view(&self) -> NodeView {
-        let (metadata, spec, status) = (
-            self.metadata.clone(),
-            self.spec.clone(),
-            self.status.known.clone(),
-        );
-        SlimNode {
-            metadata,
-            spec,
-            status,
-        }
-        .view()
-    }
-}
-
 /// A pod of another node, with what it asks for.
 #[derive(Clone, Debug, Default, Deserialize, Resource)]
 #[resource(inherit = Pod)]
 #[serde(default)]
-struct SlimPod {
+struct AskingPod {
     metadata: ObjectMeta,
-    spec: SlimPodSpec,
+    spec: AskingPodSpec,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct SlimPodSpec {
+struct AskingPodSpec {
     #[serde(rename = "nodeName")]
     node: String,
     #[serde(flatten)]
     asked: Asked,
-}
-
-/// A Deployment, with how it is rolled over.
-#[derive(Clone, Debug, Default, Deserialize, Resource)]
-#[resource(inherit = Deployment)]
-#[serde(default)]
-struct SlimDeployment {
-    metadata: ObjectMeta,
-    spec: SlimDeploymentSpec,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct SlimDeploymentSpec {
-    strategy: SlimStrategy,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct SlimStrategy {
-    #[serde(rename = "type")]
-    type_: String,
 }
 
 /// Reads it all.
@@ -208,7 +150,7 @@ pub async fn read(cluster: &Cluster, name: &str) -> Result<Facts, Error> {
             .unwrap_or_default(),
         rolling: rolling
             .iter()
-            .filter(|it| it.spec.strategy.type_ != "Recreate")
+            .filter(|it| it.strategy() != "Recreate")
             .map(key)
             .collect(),
         managers: managers.ok(),
@@ -263,7 +205,7 @@ async fn machines(
         "spec.nodeName!={dead},spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
     );
     let running = ListParams::default().fields(&running);
-    let pods = seen(cluster.list(&cluster.api::<SlimPod>(), &running).await)?;
+    let pods = seen(cluster.list(&cluster.api::<AskingPod>(), &running).await)?;
     Ok(pods.map(|pods| {
         let mut asked: BTreeMap<String, Amounts> = BTreeMap::new();
         for pod in pods {

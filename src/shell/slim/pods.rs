@@ -83,7 +83,7 @@ fn is_of_kubelet(volume: &Volume) -> bool {
         || secret.is_some()
 }
 
-fn toleration(stored: &k8s_openapi::api::core::v1::Toleration) -> Toleration {
+pub(super) fn toleration(stored: &k8s_openapi::api::core::v1::Toleration) -> Toleration {
     Toleration {
         key: stored.key.clone().unwrap_or_default(),
         operator: stored.operator.clone().unwrap_or_default(),

@@ -4,7 +4,6 @@ use super::super::attachers;
 use super::super::backends::of_provisioner;
 use super::super::finding::{Finding, Id, Object, step};
 use super::super::index::Index;
-use super::super::slim::Machine;
 use super::super::stuck::{OVERDUE, PATIENCE, Stuck};
 use super::nodes::{contradicted, proven};
 use super::steps::{mounts, power, refusing};
@@ -12,32 +11,27 @@ use crate::api::fence::NodeFence;
 use crate::cli::fences;
 use crate::cli::table::duration;
 use crate::core::observed::Ready;
+use crate::shell::slim::{SlimAttachment, WideNode};
 use jiff::SignedDuration;
-use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 
-fn refused(attachment: &VolumeAttachment) -> Option<&str> {
-    let status = attachment.status.as_ref()?;
-    status.detach_error.as_ref()?.message.as_deref()
-}
-
 /// For how long it has been deleted; none: it is not.
-fn goes_for(index: &Index<'_>, attachment: &VolumeAttachment) -> Option<SignedDuration> {
+fn goes_for(index: &Index<'_>, attachment: &SlimAttachment) -> Option<SignedDuration> {
     let since = attachment.metadata.deletion_timestamp.as_ref()?;
     Some(index.facts.now.duration_since(since.0))
 }
 
 /// D3: volumes that do not detach from a node that is out of service, or from one that is Ready, one finding for each node and driver.
 pub(super) fn undetached(index: &Index<'_>) -> Vec<Finding> {
-    let mut groups: BTreeMap<(&str, &str), Vec<&VolumeAttachment>> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, &str), Vec<&SlimAttachment>> = BTreeMap::new();
     for attachment in &index.facts.attachments.items {
         let spec = &attachment.spec;
         let node = index.node(&spec.node_name);
-        let is_marked = node.is_some_and(Machine::is_marked);
+        let is_marked = node.is_some_and(WideNode::is_marked);
         let is_ready = node.is_some_and(|it| !it.is_down());
         // A node that is silent is D1 or D2.
-        let patience = match refused(attachment) {
+        let patience = match attachment.refusal() {
             Some(_) if is_marked => SignedDuration::ZERO,
             Some(_) => PATIENCE,
             None => OVERDUE,
@@ -56,10 +50,10 @@ pub(super) fn undetached(index: &Index<'_>) -> Vec<Finding> {
 }
 
 /// What is known of it: the driver's words, or that there are none.
-fn told(index: &Index<'_>, attachment: &VolumeAttachment) -> String {
+fn told(index: &Index<'_>, attachment: &SlimAttachment) -> String {
     let (name, driver) = (attachment.name_any(), &attachment.spec.attacher);
     let age = duration(goes_for(index, attachment).unwrap_or_default());
-    match refused(attachment) {
+    match attachment.refusal() {
         Some(words) => {
             format!("VolumeAttachment {name} is to go for {age}, and {driver} says: {words}")
         }
@@ -68,10 +62,8 @@ fn told(index: &Index<'_>, attachment: &VolumeAttachment) -> String {
 }
 
 /// The pods that wait for these volumes.
-fn waiting(index: &Index<'_>, attachments: &[&VolumeAttachment]) -> Vec<Object> {
-    let volumes = attachments
-        .iter()
-        .filter_map(|it| it.spec.source.persistent_volume_name.as_deref());
+fn waiting(index: &Index<'_>, attachments: &[&SlimAttachment]) -> Vec<Object> {
+    let volumes = attachments.iter().filter_map(|it| it.volume());
     let claims = volumes.filter_map(|it| index.claim_of(it));
     let users = claims.flat_map(|(namespace, claim)| index.users(&namespace, &claim).to_vec());
     let pods = users.filter(|it| it.status.phase == "Pending" && !it.is_deleting());
@@ -82,20 +74,20 @@ fn undetached_of(
     index: &Index<'_>,
     node: &str,
     driver: &str,
-    attachments: &[&VolumeAttachment],
+    attachments: &[&SlimAttachment],
 ) -> Finding {
     let mut objects = vec![Object::of_cluster("node", node)];
     let mut seen = Vec::new();
     for attachment in attachments {
         let name = attachment.name_any();
         objects.push(Object::of_cluster("volumeattachment", &name));
-        let volume = attachment.spec.source.persistent_volume_name.as_ref();
+        let volume = attachment.volume();
         objects.extend(volume.map(|it| Object::of_cluster("pv", it)));
         seen.push(told(index, attachment));
     }
     seen.truncate(3);
-    let is_refused = attachments.iter().any(|it| refused(it).is_some());
-    let is_marked = index.node(node).is_some_and(Machine::is_marked);
+    let is_refused = attachments.iter().any(|it| it.refusal().is_some());
+    let is_marked = index.node(node).is_some_and(WideNode::is_marked);
     if !is_marked {
         objects.extend(waiting(index, attachments));
     }
@@ -123,7 +115,7 @@ fn undetached_of(
     let row = row.and_then(|it| Some(format!("{} {}", it.name, it.force_detach.as_ref()?)));
     seen.extend(row);
     let first = attachments.first();
-    let volume = first.and_then(|it| it.spec.source.persistent_volume_name.as_deref());
+    let volume = first.and_then(|it| it.volume());
     let first = first.map(|it| it.name_any()).unwrap_or_default();
     let mut fix = refusing(index, driver, &first, volume);
     let proof = index.node(node).and_then(|it| index.proof(it));
@@ -193,10 +185,10 @@ pub(super) fn unmounting(index: &Index<'_>, stuck: &[Stuck<'_>]) -> Vec<Finding>
     stuck.iter().filter_map(of_stuck).collect()
 }
 
-fn unmounting_of(index: &Index<'_>, stuck: &Stuck<'_>, node: &Machine) -> Finding {
+fn unmounting_of(index: &Index<'_>, stuck: &Stuck<'_>, node: &WideNode) -> Finding {
     let (name, volume, pod) = (node.name_any(), &stuck.volume, stuck.pod);
     let mut seen = vec![
-        node.told(index.facts.now),
+        index.told(node),
         format!(
             "no pod there uses volume {volume}, and it stands in the node's status.volumesInUse"
         ),
@@ -230,9 +222,9 @@ pub(super) fn stale(index: &Index<'_>) -> Vec<Finding> {
     stale.map(|it| stale_of(index, it)).collect()
 }
 
-fn stale_of(index: &Index<'_>, attachment: &VolumeAttachment) -> Finding {
+fn stale_of(index: &Index<'_>, attachment: &SlimAttachment) -> Finding {
     let (name, node) = (attachment.name_any(), &attachment.spec.node_name);
-    let volume = attachment.spec.source.persistent_volume_name.as_ref();
+    let volume = attachment.volume();
     let mut objects = vec![
         Object::of_cluster("volumeattachment", &name),
         Object::of_cluster("node", node),
@@ -244,8 +236,12 @@ fn stale_of(index: &Index<'_>, attachment: &VolumeAttachment) -> Finding {
         "there is no Node {node}, and the VolumeAttachment names it"
     )];
     let driver = &attachment.spec.attacher;
-    seen.extend(refused(attachment).map(|it| format!("{driver} says: {it}")));
-    let is_going = attachment.metadata.deletion_timestamp.is_some();
+    seen.extend(
+        attachment
+            .refusal()
+            .map(|it| format!("{driver} says: {it}")),
+    );
+    let is_going = attachment.is_deleting();
     let last = ended(index, node);
     seen.extend(last.map(|it| {
         format!(
@@ -264,7 +260,7 @@ fn stale_of(index: &Index<'_>, attachment: &VolumeAttachment) -> Finding {
             "its incident is open: follow it, and leave the attachment to it",
             format!("kubectl fence status {}", fence.name_any()),
         )],
-        (true, _) => refusing(index, driver, &name, volume.map(String::as_str)),
+        (true, _) => refusing(index, driver, &name, volume),
         (false, None) => vec![
             step(
                 "whether there is such a Node by now, which would have a VolumeAttachment of the same name",

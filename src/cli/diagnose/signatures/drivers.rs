@@ -3,9 +3,8 @@
 use super::super::attachers::{attaches_nothing, of, told};
 use super::super::finding::{Finding, Id, Object, named, step};
 use super::super::index::Index;
-use super::super::slim::Machine;
 use super::steps::storage;
-use k8s_openapi::api::storage::v1::VolumeAttachment;
+use crate::shell::slim::{SlimAttachment, WideNode};
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +17,8 @@ pub(super) fn unattaching(index: &Index<'_>) -> Vec<Finding> {
         .collect()
 }
 
-fn by_driver<'a>(index: &Index<'a>) -> BTreeMap<&'a str, Vec<&'a VolumeAttachment>> {
-    let mut drivers: BTreeMap<&str, Vec<&VolumeAttachment>> = BTreeMap::new();
+fn by_driver<'a>(index: &Index<'a>) -> BTreeMap<&'a str, Vec<&'a SlimAttachment>> {
+    let mut drivers: BTreeMap<&str, Vec<&SlimAttachment>> = BTreeMap::new();
     for attachment in &index.facts.attachments.items {
         let of_driver = drivers.entry(&attachment.spec.attacher).or_default();
         of_driver.push(attachment);
@@ -30,18 +29,18 @@ fn by_driver<'a>(index: &Index<'a>) -> BTreeMap<&'a str, Vec<&'a VolumeAttachmen
 fn unattaching_of(
     index: &Index<'_>,
     driver: &str,
-    attachments: &[&VolumeAttachment],
+    attachments: &[&SlimAttachment],
 ) -> Option<Finding> {
     let first = attachments.first()?;
     let name = first.name_any();
-    let volume = first.spec.source.persistent_volume_name.as_deref();
+    let volume = first.volume();
     let mut objects = Vec::new();
     for attachment in attachments {
         objects.push(Object::of_cluster(
             "volumeattachment",
             &attachment.name_any(),
         ));
-        let volume = attachment.spec.source.persistent_volume_name.as_ref();
+        let volume = attachment.volume();
         objects.extend(volume.map(|it| Object::of_cluster("pv", it)));
     }
     let nodes: BTreeSet<String> = attachments
@@ -89,9 +88,9 @@ pub(super) fn unserved(index: &Index<'_>) -> Vec<Finding> {
 fn unserved_of(
     index: &Index<'_>,
     driver: &str,
-    attachments: &[&VolumeAttachment],
+    attachments: &[&SlimAttachment],
 ) -> Option<Finding> {
-    let is_down = |node: &str| index.node(node).is_some_and(Machine::is_down);
+    let is_down = |node: &str| index.node(node).is_some_and(WideNode::is_down);
     let serving = of(index, driver);
     // One without a node does not run either: it was made where the old one is on its way out.
     let hosts = serving.pods.iter();
@@ -100,9 +99,9 @@ fn unserved_of(
     if hosts.is_empty() || !hosts.iter().all(|it| is_down(it)) {
         return None;
     }
-    let waits = |it: &&&VolumeAttachment| {
-        let is_attached = it.status.as_ref().is_some_and(|it| it.attached);
-        let is_going = it.metadata.deletion_timestamp.is_some();
+    let waits = |it: &&&SlimAttachment| {
+        let is_attached = it.status.attached;
+        let is_going = it.is_deleting();
         !is_attached || is_going || is_down(&it.spec.node_name)
     };
     let waiting: Vec<_> = attachments.iter().filter(waits).collect();
@@ -114,7 +113,7 @@ fn unserved_of(
     for attachment in &waiting {
         let name = attachment.name_any();
         objects.push(Object::of_cluster("volumeattachment", &name));
-        let volume = attachment.spec.source.persistent_volume_name.as_ref();
+        let volume = attachment.volume();
         objects.extend(volume.map(|it| Object::of_cluster("pv", it)));
     }
     let mut seen: Vec<String> = serving

@@ -3,12 +3,11 @@
 use super::super::attachers::attaches_nothing;
 use super::super::finding::{Finding, Id, Object, Step, named, step};
 use super::super::index::Index;
-use super::super::slim::{Machine, Workload};
 use super::super::stuck::{OVERDUE, Stuck, waits};
 use super::steps::{logs, mounts, power};
 use crate::cli::table::duration;
+use crate::shell::slim::{SlimAttachment, SlimPod, WideNode};
 use jiff::SignedDuration;
-use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
 
 /// A job that has just ended leaves its volume attached for less than this.
@@ -33,8 +32,8 @@ pub(super) fn terminating(index: &Index<'_>) -> Vec<Finding> {
 
 fn terminating_of(
     index: &Index<'_>,
-    pod: &Workload,
-    node: &Machine,
+    pod: &SlimPod,
+    node: &WideNode,
     late: SignedDuration,
 ) -> Finding {
     let (host, namespace) = (node.name_any(), pod.namespace().unwrap_or_default());
@@ -52,7 +51,7 @@ fn terminating_of(
     let mut objects = vec![Object::pod(pod), Object::of_cluster("node", &host)];
     objects.extend(volumes.iter().map(|it| Object::of_cluster("pv", it)));
     let mut seen = vec![
-        node.told(index.facts.now),
+        index.told(node),
         format!("pod {full_name} is Terminating for {late} beyond its grace period of {grace}s"),
     ];
     seen.push(match pod.is_finished() {
@@ -106,7 +105,7 @@ fn terminating_of(
 }
 
 /// How such a pod comes to its end.
-fn ending(index: &Index<'_>, pod: &Workload, node: &Machine, volume: &str) -> Vec<Step> {
+fn ending(index: &Index<'_>, pod: &SlimPod, node: &WideNode, volume: &str) -> Vec<Step> {
     let (name, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());
     let host = node.name_any();
     let mut fix = vec![step(
@@ -135,9 +134,9 @@ pub(super) fn unused(index: &Index<'_>, stuck: &[Stuck<'_>]) -> Vec<Finding> {
     let attachments = facts.attachments.items.iter();
     let unused = attachments.filter_map(|attachment| {
         let node = index.node(&attachment.spec.node_name)?;
-        let volume = attachment.spec.source.persistent_volume_name.as_deref()?;
-        let is_attached = attachment.status.as_ref().is_some_and(|it| it.attached);
-        let is_going = attachment.metadata.deletion_timestamp.is_some();
+        let volume = attachment.volume()?;
+        let is_attached = attachment.status.attached;
+        let is_going = attachment.is_deleting();
         let is_well = !node.is_down() && !node.is_marked();
         if !is_attached
             || is_going
@@ -172,7 +171,7 @@ pub(super) fn unused(index: &Index<'_>, stuck: &[Stuck<'_>]) -> Vec<Finding> {
 
 fn unused_of(
     index: &Index<'_>,
-    attachment: &VolumeAttachment,
+    attachment: &SlimAttachment,
     volume: &str,
     is_mounted: bool,
     waiter: Option<&Stuck<'_>>,

@@ -5,7 +5,6 @@ mod marked;
 
 use super::super::finding::{Finding, Id, Object, Step, named, step};
 use super::super::index::Index;
-use super::super::slim::{Machine, Workload};
 use super::super::stuck::Stuck;
 use super::steps::power;
 use super::unfenced;
@@ -14,7 +13,7 @@ use crate::api::policy::RecoveryStrategy;
 use crate::cli::fences::{self, Warning, WarningKind};
 use crate::core::observed::Ready;
 use crate::fence::manual;
-use k8s_openapi::api::storage::v1::VolumeAttachment;
+use crate::shell::slim::{SlimAttachment, SlimPod, WideNode};
 use kube::ResourceExt;
 use std::collections::BTreeSet;
 
@@ -25,7 +24,7 @@ pub(super) fn dead(index: &Index<'_>, stuck: &[Stuck<'_>], explained: &[Finding]
     let nodes = index.facts.nodes.items.iter();
     // Out of service counts on a Ready node, too.
     let nodes = nodes.filter(|it| it.is_down() || marked::is_by_human(index, it));
-    let of_node = |node: &Machine| {
+    let of_node = |node: &WideNode| {
         let name = node.name_any();
         let is_told = |volume: &str| explained.contains(&Object::of_cluster("pv", volume));
         let waiting: Vec<&Stuck<'_>> = stuck
@@ -38,13 +37,7 @@ pub(super) fn dead(index: &Index<'_>, stuck: &[Stuck<'_>], explained: &[Finding]
             true => Vec::new(),
             false => attached(index, node),
         };
-        attached.retain(|it| {
-            !it.spec
-                .source
-                .persistent_volume_name
-                .as_deref()
-                .is_some_and(is_told)
-        });
+        attached.retain(|it| !it.volume().is_some_and(is_told));
         if waiting.is_empty() && terminating.is_empty() && attached.is_empty() {
             return None;
         }
@@ -67,21 +60,21 @@ pub(super) fn dead(index: &Index<'_>, stuck: &[Stuck<'_>], explained: &[Finding]
 }
 
 /// Pods with claims that are to leave the node and cannot: its kubelet is to say that they have stopped.
-fn terminating<'a>(index: &Index<'a>, node: &str) -> Vec<&'a Workload> {
+fn terminating<'a>(index: &Index<'a>, node: &str) -> Vec<&'a SlimPod> {
     let pods = index.pods(node).iter().copied();
     let leaving = pods.filter(|it| it.is_deleting() && !it.claims().is_empty());
     leaving.collect()
 }
 
 /// Volumes of one node that are attached to this one, which has reported once. Whoever will want them waits, though nobody does yet.
-fn attached<'a>(index: &Index<'a>, node: &Machine) -> Vec<&'a VolumeAttachment> {
+fn attached<'a>(index: &Index<'a>, node: &WideNode) -> Vec<&'a SlimAttachment> {
     if node.view().ready() == Ready::Missing {
         return Vec::new();
     }
-    let holds = |it: &&VolumeAttachment| {
-        let volume = it.spec.source.persistent_volume_name.as_deref();
-        let is_attached = it.status.as_ref().is_some_and(|it| it.attached);
-        let is_going = it.metadata.deletion_timestamp.is_some();
+    let holds = |it: &&SlimAttachment| {
+        let volume = it.volume();
+        let is_attached = it.status.attached;
+        let is_going = it.is_deleting();
         (is_attached || is_going) && !volume.is_some_and(|it| index.is_shared(it))
     };
     let all = index.attachments_on(&node.name_any()).iter().copied();
@@ -90,10 +83,10 @@ fn attached<'a>(index: &Index<'a>, node: &Machine) -> Vec<&'a VolumeAttachment> 
 
 /// A silent node, who waits for it, and what it has.
 struct Scene<'a> {
-    node: &'a Machine,
+    node: &'a WideNode,
     waiting: Vec<&'a Stuck<'a>>,
-    terminating: Vec<&'a Workload>,
-    attached: Vec<&'a VolumeAttachment>,
+    terminating: Vec<&'a SlimPod>,
+    attached: Vec<&'a SlimAttachment>,
 }
 
 impl Scene<'_> {
@@ -105,7 +98,7 @@ impl Scene<'_> {
         let volumes = self.waiting.iter();
         objects.extend(volumes.map(|it| Object::of_cluster("pv", &it.volume)));
         let attached = self.attached.iter();
-        let attached = attached.filter_map(|it| it.spec.source.persistent_volume_name.as_ref());
+        let attached = attached.filter_map(|it| it.volume());
         objects.extend(attached.map(|it| Object::of_cluster("pv", it)));
         let mut seen = BTreeSet::new();
         objects.retain(|it| seen.insert(it.clone()));
@@ -124,14 +117,14 @@ impl Scene<'_> {
     fn unwanted(&self) -> Vec<String> {
         let wanted: BTreeSet<&str> = self.waiting.iter().map(|it| it.volume.as_str()).collect();
         let names = self.attached.iter().map(|it| {
-            let volume = it.spec.source.persistent_volume_name.clone();
+            let volume = it.volume().map(ToOwned::to_owned);
             volume.unwrap_or_else(|| it.name_any())
         });
         names.filter(|it| !wanted.contains(it.as_str())).collect()
     }
 
     fn seen(&self, index: &Index<'_>) -> Vec<String> {
-        let mut seen = vec![self.node.told(index.facts.now)];
+        let mut seen = vec![index.told(self.node)];
         seen.extend(self.waiting.iter().take(3).map(|it| told(index, it)));
         if !self.terminating.is_empty() {
             let pods: Vec<String> = self.terminating.iter().map(|it| it.full_name()).collect();
@@ -304,20 +297,20 @@ pub(super) fn contradicted(fence: &NodeFence) -> Vec<String> {
 pub(super) fn unevictable(index: &Index<'_>) -> Vec<Finding> {
     let nodes = index.facts.nodes.items.iter();
     let nodes = nodes.filter(|it| it.is_down() && it.is_marked());
-    let of_node = |node: &Machine| {
+    let of_node = |node: &WideNode| {
         let name = node.name_any();
         let pods = index.pods(&name).iter().copied();
-        let stays = |it: &&Workload| {
+        let stays = |it: &&SlimPod| {
             !it.is_deleting() && !it.claims().is_empty() && it.tolerates_out_of_service()
         };
         let staying = pods.filter(stays);
-        let pods: Vec<&Workload> = staying.collect();
+        let pods: Vec<&SlimPod> = staying.collect();
         (!pods.is_empty()).then(|| unevicted(index, node, &pods))
     };
     nodes.filter_map(of_node).collect()
 }
 
-fn unevicted(index: &Index<'_>, node: &Machine, pods: &[&Workload]) -> Finding {
+fn unevicted(index: &Index<'_>, node: &WideNode, pods: &[&SlimPod]) -> Finding {
     let name = node.name_any();
     let names: Vec<String> = pods.iter().map(|it| it.full_name()).collect();
     let mut objects = vec![Object::of_cluster("node", &name)];
@@ -358,7 +351,7 @@ fn unevicted(index: &Index<'_>, node: &Machine, pods: &[&Workload]) -> Finding {
         ));
     }
     let mut seen = vec![
-        node.told(index.facts.now),
+        index.told(node),
         match proof {
             Some(fence) => proven(fence),
             None => "no proof that stands says that its machine is down".to_owned(),

@@ -4,9 +4,9 @@ use super::super::backends::of_volume;
 use super::super::facts::{ATTACH, MOUNT};
 use super::super::finding::{Finding, Id, Object, named, step};
 use super::super::index::Index;
-use super::super::slim::Workload;
 use super::super::stuck::{MULTI_ATTACH, Stuck};
 use super::steps::storage;
+use crate::shell::slim::SlimPod;
 use kube::ResourceExt;
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ pub(super) fn orphaned(index: &Index<'_>, stuck: &[Stuck<'_>]) -> Vec<Finding> {
         .iter()
         .filter(|it| it.holder.is_none() && it.users.is_empty());
     let believed = believed.filter_map(|it| Some((it.pod, it.volume.as_str(), it.event?)));
-    let is_orphan = |(pod, volume, _): &(&Workload, &str, &str)| {
+    let is_orphan = |(pod, volume, _): &(&SlimPod, &str, &str)| {
         let own = pod.spec.node_name.as_deref();
         let mut attachments = index.attachments(volume).iter();
         index.volume(volume).is_some()
@@ -53,7 +53,7 @@ pub(super) fn orphaned(index: &Index<'_>, stuck: &[Stuck<'_>]) -> Vec<Finding> {
 }
 
 /// What a driver has said of a volume that is attached elsewhere. What it has said of an attach is over when that has come about.
-fn in_use<'a>(index: &Index<'a>, pod: &Workload) -> Option<&'a str> {
+fn in_use<'a>(index: &Index<'a>, pod: &SlimPod) -> Option<&'a str> {
     let says = |words: &str| {
         let lower = words.to_lowercase();
         let volume = words.split('"').nth(1).unwrap_or_default();
@@ -66,7 +66,7 @@ fn in_use<'a>(index: &Index<'a>, pod: &Workload) -> Option<&'a str> {
         let volume = words.split('"').nth(1).unwrap_or_default();
         let mut attachments = index.attachments(volume).iter();
         attachments.any(|it| {
-            let is_attached = it.status.as_ref().is_some_and(|it| it.attached);
+            let is_attached = it.status.attached;
             is_attached && Some(&it.spec.node_name) == pod.spec.node_name.as_ref()
         })
     };
@@ -75,7 +75,7 @@ fn in_use<'a>(index: &Index<'a>, pod: &Workload) -> Option<&'a str> {
     attach.or_else(|| index.event(pod, MOUNT, says))
 }
 
-fn orphaned_of(index: &Index<'_>, pod: &Workload, volume: &str, words: &str) -> Finding {
+fn orphaned_of(index: &Index<'_>, pod: &SlimPod, volume: &str, words: &str) -> Finding {
     let object = index.volume(volume);
     let row = object.and_then(of_volume);
     let driver = index.driver(volume).unwrap_or("its storage");

@@ -3,10 +3,10 @@
 use super::super::facts::{ATTACH, MOUNT, SCHEDULING};
 use super::super::finding::{Finding, Id, Object, Step, step};
 use super::super::index::Index;
-use super::super::slim::Workload;
 use super::super::stuck::{MULTI_ATTACH, OVERDUE, PATIENCE, Stuck, waits};
 use super::steps::{logs, storage};
 use crate::cli::table::duration;
+use crate::shell::slim::SlimPod;
 use jiff::SignedDuration;
 use kube::ResourceExt;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ const PENDING: &str = "already exists";
 /// A pod that waits, and what is known of it.
 pub struct Untold<'a> {
     /// The pod.
-    pub pod: &'a Workload,
+    pub pod: &'a SlimPod,
     /// The volume, if that is known.
     pub volume: Option<String>,
     /// The node that has it.
@@ -44,7 +44,7 @@ impl Untold<'_> {
 pub fn untold<'a>(index: &Index<'a>, stuck: &[Stuck<'a>], findings: &[Finding]) -> Vec<Untold<'a>> {
     let told: BTreeSet<&Object> = findings.iter().flat_map(|it| &it.objects).collect();
     // What is told of an attachment is of its volume, and stands for each pod that waits for that.
-    let is_told = |pod: &Workload, volume: Option<&str>| {
+    let is_told = |pod: &SlimPod, volume: Option<&str>| {
         let volume = volume.map(|it| Object::of_cluster("pv", it));
         told.contains(&Object::pod(pod)) || volume.is_some_and(|it| told.contains(&it))
     };
@@ -82,7 +82,7 @@ pub fn untold<'a>(index: &Index<'a>, stuck: &[Stuck<'a>], findings: &[Finding]) 
 }
 
 /// What is said of the pod and not over: by the scheduler, by attach/detach, or by its kubelet.
-fn error<'a>(index: &Index<'a>, pod: &'a Workload) -> Option<(&'static str, &'a str)> {
+fn error<'a>(index: &Index<'a>, pod: &'a SlimPod) -> Option<(&'static str, &'a str)> {
     if pod.spec.node_name.is_none() {
         return Some((SCHEDULING, index.refusal(pod, |_| true)?));
     }
@@ -114,17 +114,17 @@ fn error<'a>(index: &Index<'a>, pod: &'a Workload) -> Option<(&'static str, &'a 
 }
 
 /// Has the attach that these words are about come about since?
-fn is_attached(index: &Index<'_>, pod: &Workload, words: &str) -> bool {
+fn is_attached(index: &Index<'_>, pod: &SlimPod, words: &str) -> bool {
     let volume = words.split('"').nth(1).unwrap_or_default();
     let mut attachments = index.attachments(volume).iter();
     attachments.any(|it| {
         let is_here = Some(&it.spec.node_name) == pod.spec.node_name.as_ref();
-        is_here && it.status.as_ref().is_some_and(|it| it.attached)
+        is_here && it.status.attached
     })
 }
 
 /// What its own VolumeAttachments say, where no event does.
-fn by_attachment<'a>(index: &Index<'a>, pod: &Workload) -> Option<&'a str> {
+fn by_attachment<'a>(index: &Index<'a>, pod: &SlimPod) -> Option<&'a str> {
     let namespace = pod.namespace().unwrap_or_default();
     let claims = pod.claims();
     let volumes = claims
@@ -133,8 +133,8 @@ fn by_attachment<'a>(index: &Index<'a>, pod: &Workload) -> Option<&'a str> {
     let attachments = volumes.flat_map(|it| index.attachments(it).iter().copied());
     let mut own = attachments.filter(|it| Some(&it.spec.node_name) == pod.spec.node_name.as_ref());
     own.find_map(|it| {
-        let status = it.status.as_ref().filter(|it| !it.attached)?;
-        status.attach_error.as_ref()?.message.as_deref()
+        let error = it.status.attach_error.as_ref()?;
+        error.message.as_deref().filter(|_| !it.status.attached)
     })
 }
 
@@ -168,7 +168,7 @@ fn unexplained_of(index: &Index<'_>, it: &Untold<'_>) -> Finding {
             .map(|(reason, words)| format!("pod {pod}: {reason}: {words}")),
     );
     let machine = [node, it.holder.as_deref()].into_iter().flatten();
-    seen.extend(machine.filter_map(|it| Some(index.node(it)?.told(index.facts.now))));
+    seen.extend(machine.filter_map(|it| Some(index.told(index.node(it)?))));
     Finding {
         id: Id::D17,
         title,

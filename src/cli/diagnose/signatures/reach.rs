@@ -3,7 +3,7 @@
 use super::super::backends::{Type, of_volume};
 use super::super::finding::{Finding, Id, Object, Step, named, step};
 use super::super::index::Index;
-use super::super::slim::{Machine, Workload};
+use crate::shell::slim::{SlimPod, WideNode};
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume};
 use kube::ResourceExt;
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ pub(super) fn unreachable(index: &Index<'_>) -> Vec<Finding> {
     let pods = index.facts.pods.items.iter();
     let pods = pods.filter(|it| it.status.phase == "Pending" && !it.is_deleting());
     let pods = pods.filter(|it| it.spec.node_name.is_none());
-    let of_pod = |pod: &Workload| {
+    let of_pod = |pod: &SlimPod| {
         let namespace = pod.namespace().unwrap_or_default();
         let claims = pod.claims();
         let mut volumes = claims.iter().filter_map(|it| {
@@ -41,13 +41,13 @@ fn terms(volume: &PersistentVolume) -> Option<&[NodeSelectorTerm]> {
 
 fn of_volume_of(
     index: &Index<'_>,
-    pod: &Workload,
+    pod: &SlimPod,
     claim: &str,
     volume: &PersistentVolume,
     terms: &[NodeSelectorTerm],
 ) -> Option<Finding> {
     let nodes = index.facts.nodes.items.iter();
-    let reaching: Vec<&Machine> = nodes.filter(|it| reaches(terms, it)).collect();
+    let reaching: Vec<&WideNode> = nodes.filter(|it| reaches(terms, it)).collect();
     let is_lost = reaching.iter().all(|it| it.is_down());
     let words = index.refusal(pod, |it| AFFINITY.iter().any(|says| it.contains(says)));
     if !is_lost && words.is_none() {
@@ -67,7 +67,7 @@ fn of_volume_of(
     );
     let ties = ties(terms);
     let mut seen = vec![format!("node affinity of volume {name}: {}", named(&ties))];
-    seen.extend(reaching.iter().take(3).map(|it| it.told(index.facts.now)));
+    seen.extend(reaching.iter().take(3).map(|it| index.told(it)));
     if reaching.is_empty() {
         seen.push("no Node matches it".to_owned());
     }
@@ -101,7 +101,7 @@ fn way_out(
     name: &str,
     namespace: &str,
     claim: &str,
-    reaching: &[&Machine],
+    reaching: &[&WideNode],
     is_lost: bool,
 ) -> Vec<Step> {
     let mut fix = vec![step(
@@ -132,7 +132,7 @@ fn way_out(
 }
 
 /// One of the terms holds, as the scheduler reads them; an empty one matches nothing.
-fn reaches(terms: &[NodeSelectorTerm], node: &Machine) -> bool {
+fn reaches(terms: &[NodeSelectorTerm], node: &WideNode) -> bool {
     terms.iter().any(|term| {
         let labels = term.match_expressions.iter().flatten();
         let fields = term.match_fields.iter().flatten();

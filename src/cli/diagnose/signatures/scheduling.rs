@@ -3,9 +3,9 @@
 use super::super::facts::{ATTACH, MOUNT};
 use super::super::finding::{Finding, Id, Object, Step, named, step};
 use super::super::index::Index;
-use super::super::slim::Workload;
 use super::super::stuck::Stuck;
 use super::workloads::{recreate, rolling};
+use crate::shell::slim::SlimPod;
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 
@@ -72,7 +72,7 @@ fn for_one(index: &Index<'_>, stuck: &Stuck<'_>) -> Option<Finding> {
 }
 
 /// The nodes have as many volumes as their drivers take.
-fn limited(index: &Index<'_>, pod: &Workload) -> Option<Finding> {
+fn limited(index: &Index<'_>, pod: &SlimPod) -> Option<Finding> {
     let is_waiting = pod.status.phase == "Pending" && pod.spec.node_name.is_none();
     let by_scheduler = || index.refusal(pod, |it| it.contains(LIMIT));
     let words = match pod.status.reason == LIMIT_REASON {
@@ -128,7 +128,7 @@ fn full(index: &Index<'_>) -> Option<String> {
 }
 
 /// The driver is missing where the pod is to run.
-fn without_driver(index: &Index<'_>, pod: &Workload) -> Option<Finding> {
+fn without_driver(index: &Index<'_>, pod: &SlimPod) -> Option<Finding> {
     if pod.status.phase != "Pending" {
         return None;
     }

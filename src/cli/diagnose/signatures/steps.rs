@@ -4,7 +4,7 @@ use super::super::attachers;
 use super::super::backends::of_volume;
 use super::super::finding::{Step, step};
 use super::super::index::Index;
-use super::super::slim::Workload;
+use crate::shell::slim::SlimPod;
 use kube::ResourceExt;
 
 /// What comes before anybody takes a volume from a machine that nobody has proven down.
@@ -85,7 +85,7 @@ pub(super) fn mounts(node: &str, volume: &str) -> Vec<Step> {
     ]
 }
 
-fn log(pod: &Workload) -> Step {
+fn log(pod: &SlimPod) -> Step {
     let container = attachers::container(pod).unwrap_or("csi-attacher");
     let namespace = pod.namespace().unwrap_or_default();
     step(

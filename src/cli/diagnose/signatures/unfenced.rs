@@ -2,7 +2,6 @@
 
 use super::super::finding::{Step, step};
 use super::super::index::Index;
-use super::super::slim::Machine;
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::FenceMode;
@@ -12,6 +11,7 @@ use crate::core::hold::HeldBy;
 use crate::core::keep_off::keep_off;
 use crate::core::observed::{NodeView, Ready};
 use crate::core::select::Conflict;
+use crate::shell::slim::WideNode;
 use kube::ResourceExt;
 
 /// Why, and the way out.
@@ -25,7 +25,7 @@ pub(super) struct Why {
 }
 
 /// Why nobody fences it.
-pub(super) fn why(index: &Index<'_>, node: &Machine) -> Why {
+pub(super) fn why(index: &Index<'_>, node: &WideNode) -> Why {
     let facts = index.facts;
     let view = node.view();
     if !facts.is_installed() {

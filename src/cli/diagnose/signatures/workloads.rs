@@ -4,8 +4,8 @@
 use super::super::backends::{Ability, of_provisioner};
 use super::super::finding::{Finding, Id, Object, Step, named, step};
 use super::super::index::Index;
-use super::super::slim::{Rollout, Workload};
 use super::super::stuck::Stuck;
+use crate::shell::slim::{SlimDeployment, SlimPod};
 use kube::ResourceExt;
 
 /// D4 and D5.
@@ -29,9 +29,9 @@ pub(super) fn shared(index: &Index<'_>, stuck: &[Stuck<'_>]) -> Vec<Finding> {
 /// The Deployment that replaces the one pod by the other, and starts the new one first.
 pub(super) fn rolling<'a>(
     index: &Index<'a>,
-    new: &Workload,
-    old: &Workload,
-) -> Option<&'a Rollout> {
+    new: &SlimPod,
+    old: &SlimPod,
+) -> Option<&'a SlimDeployment> {
     let rollout = index.rollout(new)?;
     let is_of_it = index
         .rollout(old)
@@ -40,7 +40,7 @@ pub(super) fn rolling<'a>(
 }
 
 /// Has the rollout stop the old pod first.
-pub(super) fn recreate(rollout: &Rollout) -> Step {
+pub(super) fn recreate(rollout: &SlimDeployment) -> Step {
     let namespace = rollout.namespace().unwrap_or_default();
     let patch = r#"{"spec":{"strategy":{"type":"Recreate","rollingUpdate":null}}}"#;
     step(
@@ -52,7 +52,7 @@ pub(super) fn recreate(rollout: &Rollout) -> Step {
     )
 }
 
-fn held(stuck: &Stuck<'_>, user: &Workload) -> Vec<String> {
+fn held(stuck: &Stuck<'_>, user: &SlimPod) -> Vec<String> {
     let holder = stuck.holder.as_deref().unwrap_or_default();
     let mut seen = vec![format!(
         "node {holder} is Ready, and pod {} uses volume {} there: no node has died, and there is nothing to fence",
@@ -67,7 +67,7 @@ fn held(stuck: &Stuck<'_>, user: &Workload) -> Vec<String> {
     seen
 }
 
-fn objects(stuck: &Stuck<'_>, user: &Workload) -> Vec<Object> {
+fn objects(stuck: &Stuck<'_>, user: &SlimPod) -> Vec<Object> {
     vec![
         Object::pod(stuck.pod),
         Object::pod(user),
@@ -75,7 +75,7 @@ fn objects(stuck: &Stuck<'_>, user: &Workload) -> Vec<Object> {
     ]
 }
 
-fn rolled(stuck: &Stuck<'_>, user: &Workload, rollout: &Rollout) -> Finding {
+fn rolled(stuck: &Stuck<'_>, user: &SlimPod, rollout: &SlimDeployment) -> Finding {
     let name = rollout.name_any();
     let namespace = rollout.namespace().unwrap_or_default();
     let mut objects = objects(stuck, user);
@@ -106,7 +106,7 @@ fn rolled(stuck: &Stuck<'_>, user: &Workload, rollout: &Rollout) -> Finding {
     }
 }
 
-fn rivals(index: &Index<'_>, stuck: &Stuck<'_>, user: &Workload) -> Finding {
+fn rivals(index: &Index<'_>, stuck: &Stuck<'_>, user: &SlimPod) -> Finding {
     let (one, other) = (index.owner(stuck.pod), index.owner(user));
     let holder = stuck.holder.as_deref().unwrap_or_default();
     let volume = &stuck.volume;

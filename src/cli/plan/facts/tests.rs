@@ -33,7 +33,7 @@ fn a_node_is_read_with_what_it_has_to_give() {
 
 #[test]
 fn a_pod_of_another_node_is_read_with_what_it_asks_for() {
-    let pod: SlimPod = of(json!({
+    let pod: AskingPod = of(json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "web", "namespace": "shop"},
         "spec": {
@@ -54,7 +54,7 @@ fn a_deployment_is_read_with_its_strategy() {
         "metadata": {"name": "web", "namespace": "shop"},
         "spec": {"strategy": {"type": "Recreate"}, "selector": {}, "template": {}},
     }));
-    assert_eq!(deployment.spec.strategy.type_, "Recreate");
+    assert_eq!(deployment.strategy(), "Recreate");
     assert_eq!(key(&deployment), ("shop".to_owned(), "web".to_owned()));
 }
 

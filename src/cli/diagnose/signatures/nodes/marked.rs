@@ -2,14 +2,14 @@
 
 use super::super::super::finding::{Finding, Id, step};
 use super::super::super::index::Index;
-use super::super::super::slim::Machine;
 use super::super::steps::power;
 use super::Scene;
 use crate::core::observed::Ready;
+use crate::shell::slim::WideNode;
 use kube::ResourceExt;
 
 /// Is it out of service, and is it known that no NodeFence is open for it?
-pub(super) fn is_by_human(index: &Index<'_>, node: &Machine) -> bool {
+pub(super) fn is_by_human(index: &Index<'_>, node: &WideNode) -> bool {
     let (name, facts) = (node.name_any(), index.facts);
     let are_known = facts.fences.is_complete() || !facts.is_installed();
     node.is_marked() && are_known && index.fence(&name).is_none()

@@ -185,7 +185,7 @@ fn d1_without_the_operator_has_kubernetes_own_way_out_behind_a_warning() {
         "{found:#?}"
     );
     // Its kubelet speaks, so it has power: under the taint its pods would go on writing to volumes that others get.
-    let conditions = facts.nodes.items[0].status.conditions.as_mut();
+    let conditions = facts.nodes.items[0].status.known.conditions.as_mut();
     conditions.expect("conditions")[0].status = "False".to_owned();
     let found = crate::cli::diagnose::signatures::findings(&facts);
     let found = found.first().expect("a finding");
