@@ -1,19 +1,18 @@
-//! `kubectl fence approve` and `deny`: a human's answer, once, in their own name.
+//! `kubectl fence approve`, `deny` and `release`: what people decide about an open incident, once, in their own name.
 
-use super::cluster::Cluster;
+use super::cluster::{Asker, Cluster};
 use super::dry_run::DryRun;
 use super::output::complain;
-use super::release::may_go_down;
-use super::trail::reason;
+use super::trail::{RELEASE, reason};
 use super::{Done, Error, fences};
-use crate::api::fence::DesiredState;
-use crate::api::fence::{ApprovalDecision, NodeFence};
+use crate::api::fence::{ApprovalDecision, DesiredState, NodeFence, TriggerType};
 use crate::api::settings::{FenceMode, PowerOnPolicy};
 use crate::core::hold::HeldBy;
 use kube::ResourceExt;
-use serde_json::json;
+use serde_json::{Value, json};
 
-const EXAMPLES: &str = "\
+/// Below the help of `approve` and `deny`.
+pub const EXAMPLES: &str = "\
 Examples:
       kubectl fence approve worker-3 --reason \"seen dark\"
       kubectl fence deny worker-3-5c0ffee5 --reason \"we are at work there\"
@@ -23,9 +22,18 @@ a denial counts until the node is out of service. It takes the verb `approve` \
 (ClusterRole node-fencing-approver), and is kept with your name in the record. \
 To stop a fence without that verb: kubectl fence release.";
 
-/// Answer an incident that waits for a human
+/// Below the help of `release`.
+pub const RELEASE_EXAMPLES: &str = "\
+Examples:
+      kubectl fence release worker-3 --reason \"back from the dead\"
+
+Before the taint that ends the incident; an off command that has gone out \
+cannot be called back, and is waited for. After the taint the node is seen \
+through to its release, which still asks for a machine that is off or has \
+booted anew.";
+
+/// What every answer takes.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The NodeFence, or the node of an open one
     #[arg(value_parser = super::name::incident)]
@@ -41,7 +49,6 @@ pub struct Args {
 
 /// A yes, in particular.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
 pub struct Yes {
     #[command(flatten)]
     args: Args,
@@ -52,18 +59,122 @@ pub struct Yes {
     despite_denial: bool,
 }
 
+/// To let go of it, in particular.
+#[derive(Debug, clap::Args)]
+pub struct Release {
+    #[command(flatten)]
+    args: Args,
+
+    /// Although an off command may still land: the machine may go down after you have let go
+    #[arg(long)]
+    despite_late_off: bool,
+}
+
+/// What is decided. To stop is safe, so only the first two take a verb of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Approve { despite_denial: bool },
+    Deny,
+    Release { despite_late_off: bool },
+}
+
 /// Yes.
 ///
 /// # Errors
 /// [`Error`].
 pub async fn approve(cluster: &Cluster, yes: Yes) -> Done {
+    let despite_denial = yes.despite_denial;
+    give(cluster, yes.args, Answer::Approve { despite_denial }).await
+}
+
+/// No.
+///
+/// # Errors
+/// [`Error`].
+pub async fn deny(cluster: &Cluster, args: Args) -> Done {
+    give(cluster, args, Answer::Deny).await
+}
+
+/// Let go of it.
+///
+/// # Errors
+/// [`Error`].
+pub async fn release(cluster: &Cluster, release: Release) -> Done {
+    let despite_late_off = release.despite_late_off;
+    give(cluster, release.args, Answer::Release { despite_late_off }).await
+}
+
+async fn give(cluster: &Cluster, args: Args, answer: Answer) -> Done {
     let all = fences::fences(cluster).await?;
-    let fence = fences::open_among(cluster, &all, &yes.args.name).await?;
-    refuse(&fence, ApprovalDecision::Approved)?;
-    if let Some(denied) = fences::denied_beside(&fence, &all).filter(|_| !yes.despite_denial) {
+    let fence = fences::open_among(cluster, &all, &args.name).await?;
+    answer.refuse(&fence)?;
+    if answer
+        == (Answer::Approve {
+            despite_denial: false,
+        })
+        && let Some(denied) = fences::denied_beside(&fence, &all)
+    {
         complain(&past_denial(&fence, &denied.words).map_err(Error::No)?);
     }
-    answer(cluster, fence, yes.args, ApprovalDecision::Approved).await
+    let asker = cluster.asker().await?;
+    // Whoever may patch a NodeFence may let go of it: this is the least of the roles that may.
+    let write = args.dry_run.write("node-fencing-approver");
+    let decide = |fence: &NodeFence| {
+        answer.refuse(fence)?;
+        Ok(answer.patch(&asker, &args.reason))
+    };
+    let fence = fences::change(cluster, &fence, &write, decide).await?;
+    let follow = match answer {
+        Answer::Approve { .. } => args.dry_run.follow(&fence.spec.node_name),
+        Answer::Deny | Answer::Release { .. } => None,
+    };
+    let notes = follow.into_iter().chain(answer.note(&fence));
+    args.dry_run.told(&fence, answer.verbed(), notes)
+}
+
+impl Answer {
+    fn verbed(self) -> &'static str {
+        match self {
+            Self::Approve { .. } => "approved",
+            Self::Deny => "denied",
+            Self::Release { .. } => "released",
+        }
+    }
+
+    fn patch(self, asker: &Asker, reason: &str) -> Value {
+        let decision = match self {
+            Self::Approve { .. } => ApprovalDecision::Approved,
+            Self::Deny => ApprovalDecision::Denied,
+            Self::Release { .. } => {
+                return json!({
+                    "metadata": {"annotations": RELEASE.of(asker, reason)},
+                    "spec": {"desiredState": DesiredState::Released},
+                });
+            }
+        };
+        json!({"spec": {"approval": {
+            "decision": decision, "user": asker.name, "reason": reason, "time": asker.at,
+        }}})
+    }
+
+    /// One was given, or it would change nothing.
+    fn refuse(self, fence: &NodeFence) -> Result<(), Error> {
+        let words = match self {
+            Self::Approve { .. } => answered(fence).or_else(|| approved_in_vain(fence)),
+            Self::Deny => answered(fence).or_else(|| denied_in_vain(fence)),
+            Self::Release { despite_late_off } => released_in_vain(fence, despite_late_off),
+        };
+        words.map_or(Ok(()), |words| Err(Error::No(words)))
+    }
+
+    /// What it does, or does not stop any more.
+    fn note(self, fence: &NodeFence) -> Option<String> {
+        match self {
+            Self::Approve { .. } => Some(fences::what_a_yes_does(fence.spec.fence.mode).to_owned()),
+            Self::Deny => not_stopped(fence),
+            Self::Release { .. } => not_let_go(fence),
+        }
+    }
 }
 
 /// What whoever says yes beside another's no is told first: who has given it may have their hands in the machine.
@@ -82,80 +193,25 @@ fn past_denial(fence: &NodeFence, denied: &str) -> Result<String, String> {
     }
 }
 
-/// No.
-///
-/// # Errors
-/// [`Error`].
-pub async fn deny(cluster: &Cluster, args: Args) -> Done {
-    let fence = fences::open(cluster, &args.name).await?;
-    answer(cluster, fence, args, ApprovalDecision::Denied).await
-}
-
-async fn answer(
-    cluster: &Cluster,
-    fence: NodeFence,
-    args: Args,
-    decision: ApprovalDecision,
-) -> Done {
-    refuse(&fence, decision)?;
+/// What was answered before, which is said once.
+fn answered(fence: &NodeFence) -> Option<String> {
     let name = fence.name_any();
-    let asker = cluster.asker().await?;
-    let write = args.dry_run.write("node-fencing-approver");
-    let fence = fences::change(cluster, &fence, &write, |fence| {
-        refuse(fence, decision)?;
-        Ok(json!({"spec": {"approval": {
-            "decision": decision,
-            "user": asker.name,
-            "reason": args.reason,
-            "time": asker.at,
-        }}}))
-    })
-    .await?;
-    match decision {
-        ApprovalDecision::Approved => {
-            let node = &fence.spec.node_name;
-            let told = args.dry_run.told_to_go_on(&name, node, "approved");
-            complain(fences::what_a_yes_does(fence.spec.fence.mode));
-            told
-        }
-        ApprovalDecision::Denied => {
-            let told = args.dry_run.told("nodefence", &name, "denied");
-            if let Some(words) = not_stopped(&fence) {
-                complain(&words);
-            }
-            told
-        }
-    }
-}
-
-/// One was given, or it would change nothing.
-fn refuse(fence: &NodeFence, decision: ApprovalDecision) -> Result<(), Error> {
-    let name = fence.name_any();
-    if let Some(given) = &fence.spec.approval {
-        return Err(Error::No(format!(
-            "NodeFence {name} is {:?} already, by {} at {}: {}; an answer is given once{}",
-            given.decision,
-            given.user,
-            given.time,
-            given.reason,
-            match given.decision {
-                ApprovalDecision::Approved if fence.is_out_of_service() => format!(
-                    ", and Node {} is out of service already: it is seen through to its release",
-                    fence.spec.node_name
-                ),
-                ApprovalDecision::Approved => fences::let_go(fence).map_or_else(
-                    || ", and somebody has let go of it since".to_owned(),
-                    |it| format!(", to stop it all the same: {it}"),
-                ),
-                ApprovalDecision::Denied => String::new(),
-            }
-        )));
-    }
-    let in_vain = match decision {
-        ApprovalDecision::Approved => approved_in_vain(fence),
-        ApprovalDecision::Denied => denied_in_vain(fence),
+    let given = fence.spec.approval.as_ref()?;
+    let stops = match given.decision {
+        ApprovalDecision::Approved if fence.is_out_of_service() => format!(
+            ", and Node {} is out of service already: it is seen through to its release",
+            fence.spec.node_name
+        ),
+        ApprovalDecision::Approved => fences::let_go(fence).map_or_else(
+            || ", and somebody has let go of it since".to_owned(),
+            |it| format!(", to stop it all the same: {it}"),
+        ),
+        ApprovalDecision::Denied => String::new(),
     };
-    in_vain.map_or(Ok(()), |words| Err(Error::No(words)))
+    Some(format!(
+        "NodeFence {name} is {:?} already, by {} at {}: {}; an answer is given once{stops}",
+        given.decision, given.user, given.time, given.reason
+    ))
 }
 
 /// Why an approval would be spent for nothing.
@@ -210,6 +266,23 @@ fn denied_in_vain(fence: &NodeFence) -> Option<String> {
     })
 }
 
+/// It is released already, or a machine may go down in the hands of whoever lets go of it.
+fn released_in_vain(fence: &NodeFence, despite_late_off: bool) -> Option<String> {
+    let name = fence.name_any();
+    if fence.spec.desired_state == DesiredState::Released {
+        return Some(format!(
+            "NodeFence {name} is released already, it is {}: {}",
+            fences::stage(fence),
+            fences::message(fence)
+        ));
+    }
+    (may_go_down(fence) && !despite_late_off).then(|| {
+        format!(
+            "an off command of NodeFence {name} may still land (`status.attempts`): a machine that you let go of now may go down in your hands; wait until kubectl fence explain {name} tells what became of it, or add --despite-late-off"
+        )
+    })
+}
+
 /// What a denial does not stop any more.
 fn not_stopped(fence: &NodeFence) -> Option<String> {
     let (name, node) = (fence.name_any(), &fence.spec.node_name);
@@ -223,6 +296,28 @@ fn not_stopped(fence: &NodeFence) -> Option<String> {
     is_marked.then(|| {
         format!("Node {node} is out of service already: NodeFence {name} is seen through to its release, and its machine is not turned on")
     })
+}
+
+/// What whoever lets go of it after the taint has not let go of.
+fn not_let_go(fence: &NodeFence) -> Option<String> {
+    let node = &fence.spec.node_name;
+    // Of a mark without a record no device is asked.
+    let until = match fence.spec.trigger.type_ {
+        TriggerType::External => "has booted anew, or is off by a human's word",
+        TriggerType::NodeCondition | TriggerType::Manual => "is read off or has booted anew",
+    };
+    fence.is_out_of_service().then(|| {
+        format!(
+            "Node {node} is out of service, and stays so until its pods and volumes are free and its machine {until}; kubectl fence status {node} says what that waits for"
+        )
+    })
+}
+
+/// Before the taint, and a command is out of which nobody knows what became.
+fn may_go_down(fence: &NodeFence) -> bool {
+    let status = fence.status.as_ref();
+    let is_tainted = status.is_some_and(|it| it.taint_applied_time.is_some());
+    !is_tainted && fence.commands_that_may_land().next().is_some()
 }
 
 #[cfg(test)]
@@ -366,8 +461,8 @@ mod tests {
             ("Fenced", out.clone(), false),
         ] {
             let again = fence(json!({"approval": yes, "desiredState": state}), status);
-            let words = refuse(&again, ApprovalDecision::Approved).expect_err("once");
-            assert_eq!(words.to_string().contains(release), is_told, "{words}");
+            let words = answered(&again).expect("once");
+            assert_eq!(words.contains(release), is_told, "{words}");
         }
         let in_vain = |state: &str| {
             let of = fence(json!({"desiredState": state}), out.clone());
@@ -382,5 +477,31 @@ mod tests {
         let asks = json!({"desiredState": "Released", "fence": {"mode": "PowerOff", "approval": {"mode": "Manual"}}});
         let words = approved_in_vain(&fence(asks, in_stage("AwaitingApproval", None)));
         assert!(words.expect("released").contains("kubectl fence now"));
+    }
+
+    #[test]
+    fn who_lets_go_after_the_taint_is_told_that_the_node_stays_out_of_service() {
+        let of = |trigger: &str, status: Value| {
+            let fence = json!({
+                "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "w-1-5c0ffee5"},
+                "spec": {"nodeName": "w-1", "trigger": {"type": trigger}}, "status": status,
+            });
+            not_let_go(&serde_json::from_value(fence).expect("a NodeFence"))
+        };
+        let at = "2027-01-02T18:00:00Z";
+        assert_eq!(of("Manual", json!({})), None);
+        for (trigger, until) in [
+            ("Manual", "its machine is read off or has booted anew;"),
+            (
+                "External",
+                "its machine has booted anew, or is off by a human's word;",
+            ),
+        ] {
+            let words = of(trigger, json!({"taintAppliedTime": at})).expect("the taint stands");
+            assert!(words.starts_with("Node w-1 is out of service, and stays so"));
+            assert!(words.contains(until), "{words}");
+        }
+        let over = json!({"taintAppliedTime": at, "taintRemovedTime": at});
+        assert_eq!(of("Manual", over), None);
     }
 }

@@ -22,14 +22,16 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::core::{DeserializeGuard, NamespaceResourceScope};
-use kube::{Api, Resource};
+use kube::{Api, Resource, ResourceExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt::Debug;
 use std::time::Duration;
 use tokio::time::timeout;
 
+/// How often a change is tried of an object that others change too.
+const TRIES: u32 = 5;
 /// Objects on a page of a list: as many as kubectl asks for.
 const PAGE: u32 = 500;
 /// Limit of one request that reads.
@@ -286,6 +288,34 @@ impl Cluster {
             },
             error => self.error::<K>(error, what(), write.role),
         })
+    }
+
+    /// Changes an object as `decide` has it, by a merge patch of the version that it was decided on: where the object has changed meanwhile it is
+    /// read `again` and decided on once more. Gives it as it is then.
+    ///
+    /// # Errors
+    /// What `decide` or `again` says; [`Error`].
+    pub async fn change<K, E: From<Error>>(
+        &self,
+        object: &K,
+        write: &Write,
+        again: impl AsyncFn() -> Result<K, E>,
+        decide: impl Fn(&K) -> Result<Value, E>,
+    ) -> Result<K, E>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let mut now = object.clone();
+        let mut tried = 0;
+        loop {
+            tried += 1;
+            let mut patch = decide(&now)?;
+            patch["metadata"]["resourceVersion"] = json!(now.meta().resource_version);
+            match self.patch(&now.name_any(), &patch, write).await {
+                Err(Error::Changed { .. }) if tried < TRIES => now = again().await?,
+                done => return Ok(done?),
+            }
+        }
     }
 
     /// Makes an object.

@@ -73,7 +73,7 @@ struct Scene {
 /// [`Error`].
 pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let fence = fences::open(cluster, &args.name).await?;
-    let (name, node) = (fence.name_any(), fence.spec.node_name.clone());
+    let node = fence.spec.node_name.clone();
     let scene = scene(cluster, &fence).await?;
     refuse(&scene, &fence, None)?;
     let server = &cluster.clients.server;
@@ -93,7 +93,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let scene = self::scene(cluster, &fence).await?;
     let asker = cluster.asker().await?;
     let write = args.dry_run.write("node-fencing-confirmer");
-    fences::change(cluster, &fence, &write, |fence| {
+    let fence = fences::change(cluster, &fence, &write, |fence| {
         refuse(&scene, fence, Some(&signs))?;
         Ok(json!({"spec": {"manualConfirmation": {
             "statement": ManualStatement::IVerifiedTheNodeIsPoweredOff,
@@ -104,7 +104,8 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
         }}}))
     })
     .await?;
-    args.dry_run.told_to_go_on(&name, &node, "confirmed")
+    let follow = args.dry_run.follow(&node);
+    args.dry_run.told(&fence, "confirmed", follow)
 }
 
 /// Something speaks against this word, or one was given; `shown`: the signs of life that whoever gives it was shown.

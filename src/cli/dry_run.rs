@@ -5,6 +5,7 @@ use super::output::{Form, forms};
 use super::{Done, output};
 use clap::ValueEnum;
 use clap::builder::{EnumValueParser, TypedValueParser};
+use kube::{Resource, ResourceExt as _};
 use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 
@@ -69,27 +70,28 @@ impl DryRun {
         }
     }
 
-    /// `TYPE/name verbed`, as kubectl tells it, and with `-o name` no more than that name.
+    /// `TYPE/name verbed`, as kubectl tells it, and with `-o name` no more than that name; on standard error what else is to be known of it.
     ///
     /// # Errors
     /// [`super::Error::Io`].
-    pub fn told(&self, kind: &str, name: &str, verbed: &str) -> Done {
-        output::print(&self.line(kind, name, verbed))?;
+    pub fn told<K: Resource<DynamicType = ()>>(
+        &self,
+        object: &K,
+        verbed: &str,
+        notes: impl IntoIterator<Item = String>,
+    ) -> Done {
+        let kind = K::kind(&()).to_lowercase();
+        output::print(&self.line(&kind, &object.name_any(), verbed))?;
+        for words in notes {
+            output::complain(&words);
+        }
         Ok(ExitCode::SUCCESS)
     }
 
-    /// [`Self::told`] of a NodeFence that goes on now. Somebody at a terminal is told how to follow it, on standard error.
-    ///
-    /// # Errors
-    /// [`super::Error::Io`].
-    pub fn told_to_go_on(&self, fence: &str, node: &str, verbed: &str) -> Done {
-        let done = self.told("nodefence", fence, verbed)?;
-        if io::stderr().is_terminal()
-            && let Some(words) = self.way_to_follow(node)
-        {
-            output::complain(&words);
-        }
-        Ok(done)
+    /// How somebody at a terminal follows an incident of this node that goes on now.
+    pub fn follow(&self, node: &str) -> Option<String> {
+        let words = self.way_to_follow(node);
+        words.filter(|_| io::stderr().is_terminal())
     }
 
     /// None: nothing was kept, or a program reads the name.

@@ -29,7 +29,6 @@ pub mod pause;
 pub mod plan;
 pub mod prompt;
 pub mod reach;
-pub mod release;
 pub mod replica;
 pub mod report;
 pub mod schema;
@@ -97,15 +96,19 @@ enum Command {
     Plan(plan::Args),
     Test(test::Args),
     /// Let an incident that waits for a human go on
+    #[command(after_help = answer::EXAMPLES)]
     Approve(answer::Yes),
     /// End an incident that waits for a human: it does not begin again for this outage
+    #[command(after_help = answer::EXAMPLES)]
     Deny(answer::Args),
     Confirm(confirm::Args),
     Diagnose(diagnose::Args),
     Dashboard(dashboard::Args),
     Generate(generate::Args),
     Now(now::Args),
-    Release(release::Args),
+    /// Let go of an open incident, for good
+    #[command(after_help = answer::RELEASE_EXAMPLES)]
+    Release(answer::Release),
     Report(report::Args),
     Pause(pause::Args),
     Resume(pause::ResumeArgs),
@@ -230,7 +233,7 @@ async fn run(args: Args) -> Done {
         Command::Dashboard(args) => dashboard::run(Cluster::of(reach).await?, args).await,
         Command::Generate(args) => generate::run(reach, args).await,
         Command::Now(args) => now::run(&Cluster::of(reach).await?, args).await,
-        Command::Release(args) => release::run(&Cluster::of(reach).await?, args).await,
+        Command::Release(args) => answer::release(&Cluster::of(reach).await?, args).await,
         Command::Report(args) => report::run(&Cluster::of(reach).await?, args).await,
         Command::Pause(args) => pause::run(&Cluster::of(reach).await?, args).await,
         Command::Resume(args) => pause::resume(&Cluster::of(reach).await?, args).await,

@@ -4,14 +4,12 @@ use super::cluster::Cluster;
 use super::dry_run::DryRun;
 use super::manual_fence::{Wish, wanted};
 use super::mode::Mode;
-use super::output::complain;
 use super::trail::reason;
 use super::{Done, Error, fences};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::FenceMode;
 use crate::core::observed::{NodeView, Ready};
-use kube::ResourceExt;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -71,13 +69,8 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let said = denied.transpose().map_err(Error::No)?;
     let write = args.dry_run.write("node-fencing-fencer");
     let made: NodeFence = cluster.create(&fence, &write).await?;
-    let told = args
-        .dry_run
-        .told_to_go_on(&made.name_any(), &node.name, "created");
-    if let Some(words) = said {
-        complain(&words);
-    }
-    told
+    let notes = args.dry_run.follow(&node.name).into_iter().chain(said);
+    args.dry_run.told(&made, "created", notes)
 }
 
 /// A Ready node is never fenced (S6). Somebody may have typed another's name.

@@ -26,9 +26,6 @@ A fence that has claimed its node goes on: its release is never stopped.";
 /// So that a slip of the hand does not leave nodes without a fence for years.
 const LONGEST: SignedDuration = SignedDuration::from_hours(30 * 24);
 
-/// How often a write is tried again that only the operator's status has overtaken.
-const CONFLICTS_MAX: u32 = 5;
-
 /// Begins the labels of what a Kustomization of Flux has applied.
 const FLUX: &str = "kustomize.toolkit.fluxcd.io/";
 
@@ -222,34 +219,22 @@ async fn write(
     dry_run: &DryRun,
     verbed: &str,
 ) -> Done {
-    let name = policy.metadata.name.as_deref().unwrap_or_default();
     let write = dry_run.write("node-fencing-editor");
-    let mut version = policy.metadata.resource_version.clone();
-    for _ in 0..CONFLICTS_MAX {
-        // The list is merged as a whole: one that somebody has changed meanwhile is refused.
-        let patch = json!({
-            "metadata": {"resourceVersion": version, "annotations": annotations},
-            "spec": {"pauseRequests": requests},
-        });
-        match cluster
-            .patch::<NodeFencingPolicy>(name, &patch, &write)
-            .await
-        {
-            Err(ClusterError::Changed { .. }) => {}
-            written => {
-                written?;
-                return dry_run.told("nodefencingpolicy", name, verbed);
-            }
-        }
-        // The operator writes the status right after a pause: that is no other list.
-        let now = find(cluster, name).await?;
+    let name = policy.name_any();
+    let again = async || Ok(find(cluster, &name).await?);
+    let decide = |now: &NodeFencingPolicy| {
+        // The list is merged as a whole: one that somebody has changed meanwhile is refused. The operator's status is no other list.
         if now.spec.pause_requests != policy.spec.pause_requests {
-            break;
+            let (kind, name) = ("NodeFencingPolicy".to_owned(), name.clone());
+            return Err(Error::from(ClusterError::Changed { kind, name }));
         }
-        version = now.metadata.resource_version;
-    }
-    let (kind, name) = ("NodeFencingPolicy".to_owned(), name.to_owned());
-    Err(ClusterError::Changed { kind, name }.into())
+        Ok(json!({
+            "metadata": {"annotations": annotations},
+            "spec": {"pauseRequests": requests},
+        }))
+    };
+    let policy = cluster.change(policy, &write, again, decide).await?;
+    dry_run.told(&policy, verbed, [])
 }
 
 /// The API keeps whole seconds; never one too early.

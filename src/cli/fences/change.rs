@@ -3,53 +3,24 @@
 use super::open;
 use crate::api::fence::NodeFence;
 use crate::cli::Error;
-use crate::cli::cluster::{Cluster, Error as ClusterError, Write};
+use crate::cli::cluster::{Cluster, Write};
 use crate::cli::name::{Kind, Name};
 use kube::ResourceExt;
-use serde_json::{Value, json};
-
-/// Tries, of which each finds it changed by somebody else.
-const TRIES: u32 = 5;
+use serde_json::Value;
 
 /// Changes it as `decide` has it, a merge patch. The operator writes its status all the time: where it has changed meanwhile it is read and decided
 /// on anew. Gives it as it is then.
 ///
 /// # Errors
-/// What `decide` says; it has ended, or is another one by now; [`ClusterError`].
+/// What `decide` says; it has ended, or is another one by now; [`Error`].
 pub async fn change(
     cluster: &Cluster,
     fence: &NodeFence,
     write: &Write,
     decide: impl Fn(&NodeFence) -> Result<Value, Error>,
 ) -> Result<NodeFence, Error> {
-    let name = fence.name_any();
-    let mut now = fence.clone();
-    let mut tries = 1;
-    loop {
-        let patch = of_version(decide(&now)?, &now);
-        let patched: Result<NodeFence, ClusterError> = cluster.patch(&name, &patch, write).await;
-        match patched {
-            Err(ClusterError::Changed { .. }) if tries < TRIES => {
-                tries += 1;
-                now = again(cluster, fence).await?;
-            }
-            Err(error) => return Err(error.into()),
-            Ok(changed) => return Ok(changed),
-        }
-    }
-}
-
-/// The patch, of this very NodeFence and of no later one.
-fn of_version(mut patch: Value, fence: &NodeFence) -> Value {
-    let version = json!({"resourceVersion": fence.metadata.resource_version});
-    let Some(fields) = patch.as_object_mut() else {
-        return patch;
-    };
-    match fields.get_mut("metadata").and_then(Value::as_object_mut) {
-        Some(metadata) => metadata.extend(version.as_object().cloned().unwrap_or_default()),
-        None => drop(fields.insert("metadata".to_owned(), version)),
-    }
-    patch
+    let again = async || again(cluster, fence).await;
+    cluster.change(fence, write, again, decide).await
 }
 
 /// The same NodeFence, as it is by now.
@@ -75,6 +46,7 @@ mod tests {
     use super::*;
     use crate::cli::cluster::Limits;
     use crate::shell::fake::{Fake, failure};
+    use serde_json::json;
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::{Arc, Mutex};
 

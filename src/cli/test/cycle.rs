@@ -52,7 +52,7 @@ pub(super) async fn run(cluster: &Cluster, args: Args) -> Done {
     let fence = fence(cluster, &node, reason.clone()).await?;
     let seen: NodeFence = cluster.create(&fence, &looked_at).await?;
     if args.dry_run.is_on() {
-        return args.dry_run.told("nodefence", &seen.name_any(), "created");
+        return args.dry_run.told(&seen, "created", []);
     }
     let is_to_be_typed = args.yes_for.is_none();
     print(&opening(name, &cluster.clients.server, is_to_be_typed))?;
@@ -68,8 +68,7 @@ pub(super) async fn run(cluster: &Cluster, args: Args) -> Done {
             "{error}; nothing was done: start the kubelet of Node {name} again"
         ))
     })?;
-    args.dry_run
-        .told("nodefence", &made.name_any(), "created")?;
+    args.dry_run.told(&made, "created", [])?;
     follow(cluster, &made.name_any(), until).await
 }
 

@@ -158,9 +158,9 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
         let patch = json!({"metadata": {"annotations": annotations}});
         let write = args.dry_run.write("node-fencing-editor");
         let name = device.name_any();
-        let _: FenceDevice = cluster.patch(&name, &patch, &write).await?;
+        let device: FenceDevice = cluster.patch(&name, &patch, &write).await?;
         if write.dry_run {
-            args.dry_run.told("fencedevice", &name, "asked")?;
+            args.dry_run.told(&device, "asked", [])?;
         }
         asked.push((name, at));
     }
