@@ -1,4 +1,7 @@
-//! `kubectl fence approve`, `deny` and `release`: what people decide about an open incident, once, in their own name.
+//! `kubectl fence approve`, `deny`, `cancel` and `release`: what people decide about an open incident, once, in their own name.
+//!
+//! `cancel` and `release` write the same field, `spec.desiredState: Released`: before the taint that ends the incident, and under it the gate removes the
+//! taint. Each is refused where it would do what the other says, so that a person who cancels is never left with a node out of service unawares.
 
 use super::cluster::{Asker, Cluster};
 use super::dry_run::DryRun;
@@ -20,17 +23,24 @@ Examples:
 An answer is given once, so an incident that waits for none takes no approval; \
 a denial counts until the node is out of service. It takes the verb `approve` \
 (ClusterRole node-fencing-approver), and is kept with your name in the record. \
-To stop a fence without that verb: kubectl fence release.";
+To stop a fence without that verb: kubectl fence cancel.";
+
+/// Below the help of `cancel`.
+pub const CANCEL_EXAMPLES: &str = "\
+Examples:
+      kubectl fence cancel worker-3 --reason \"wrong mode\"
+
+An incident is cancelled before its out-of-service taint is set, and while the \
+machine is powered on after the release. A power-off that was sent cannot be \
+recalled. Under the taint: kubectl fence release.";
 
 /// Below the help of `release`.
 pub const RELEASE_EXAMPLES: &str = "\
 Examples:
-      kubectl fence release worker-3 --reason \"back from the dead\"
+      kubectl fence release worker-3 --reason \"repaired\"
 
-Before the taint that ends the incident; an off command that has gone out \
-cannot be called back, and is waited for. After the taint the node is seen \
-through to its release, which still asks for a machine that is off or has \
-booted anew.";
+The taint is removed once pods and volumes are gone and the machine reads Off or \
+has rebooted. Before the taint: kubectl fence cancel.";
 
 /// What every answer takes.
 #[derive(Debug, clap::Args)]
@@ -53,29 +63,30 @@ pub struct Yes {
     #[command(flatten)]
     args: Args,
 
-    /// Although somebody has denied another fence of the node in this boot, and may be
-    /// at the machine (mode PowerOff asks for it)
+    /// Approve although another fence of the node was denied in this boot (needed in
+    /// mode PowerOff)
     #[arg(long)]
-    despite_denial: bool,
+    override_denial: bool,
 }
 
-/// To let go of it, in particular.
+/// To end it, in particular.
 #[derive(Debug, clap::Args)]
-pub struct Release {
+pub struct Cancel {
     #[command(flatten)]
     args: Args,
 
-    /// Although an off command may still land: the machine may go down after you have let go
+    /// Cancel although an earlier power-off may still take effect
     #[arg(long)]
-    despite_late_off: bool,
+    ignore_pending_off: bool,
 }
 
 /// What is decided. To stop is safe, so only the first two take a verb of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
-    Approve { despite_denial: bool },
+    Approve { override_denial: bool },
     Deny,
-    Release { despite_late_off: bool },
+    Cancel { ignore_pending_off: bool },
+    Release,
 }
 
 /// Yes.
@@ -83,8 +94,8 @@ enum Answer {
 /// # Errors
 /// [`Error`].
 pub async fn approve(cluster: &Cluster, yes: Yes) -> Done {
-    let despite_denial = yes.despite_denial;
-    give(cluster, yes.args, Answer::Approve { despite_denial }).await
+    let override_denial = yes.override_denial;
+    give(cluster, yes.args, Answer::Approve { override_denial }).await
 }
 
 /// No.
@@ -95,13 +106,21 @@ pub async fn deny(cluster: &Cluster, args: Args) -> Done {
     give(cluster, args, Answer::Deny).await
 }
 
-/// Let go of it.
+/// End it before the taint.
 ///
 /// # Errors
 /// [`Error`].
-pub async fn release(cluster: &Cluster, release: Release) -> Done {
-    let despite_late_off = release.despite_late_off;
-    give(cluster, release.args, Answer::Release { despite_late_off }).await
+pub async fn cancel(cluster: &Cluster, cancel: Cancel) -> Done {
+    let ignore_pending_off = cancel.ignore_pending_off;
+    give(cluster, cancel.args, Answer::Cancel { ignore_pending_off }).await
+}
+
+/// Have the gate remove the taint.
+///
+/// # Errors
+/// [`Error`].
+pub async fn release(cluster: &Cluster, args: Args) -> Done {
+    give(cluster, args, Answer::Release).await
 }
 
 async fn give(cluster: &Cluster, args: Args, answer: Answer) -> Done {
@@ -110,7 +129,7 @@ async fn give(cluster: &Cluster, args: Args, answer: Answer) -> Done {
     answer.refuse(&fence)?;
     if answer
         == (Answer::Approve {
-            despite_denial: false,
+            override_denial: false,
         })
         && let Some(denied) = fences::denied_beside(&fence, &all)
     {
@@ -126,7 +145,7 @@ async fn give(cluster: &Cluster, args: Args, answer: Answer) -> Done {
     let fence = fences::change(cluster, &fence, &write, decide).await?;
     let follow = match answer {
         Answer::Approve { .. } => args.dry_run.follow(&fence.spec.node_name),
-        Answer::Deny | Answer::Release { .. } => None,
+        Answer::Deny | Answer::Cancel { .. } | Answer::Release => None,
     };
     let notes = follow.into_iter().chain(answer.note(&fence));
     args.dry_run.told(&fence, answer.verbed(), notes)
@@ -137,7 +156,8 @@ impl Answer {
         match self {
             Self::Approve { .. } => "approved",
             Self::Deny => "denied",
-            Self::Release { .. } => "released",
+            Self::Cancel { .. } => "cancelled",
+            Self::Release => "released",
         }
     }
 
@@ -145,7 +165,7 @@ impl Answer {
         let decision = match self {
             Self::Approve { .. } => ApprovalDecision::Approved,
             Self::Deny => ApprovalDecision::Denied,
-            Self::Release { .. } => {
+            Self::Cancel { .. } | Self::Release => {
                 return json!({
                     "metadata": {"annotations": RELEASE.of(asker, reason)},
                     "spec": {"desiredState": DesiredState::Released},
@@ -162,7 +182,8 @@ impl Answer {
         let words = match self {
             Self::Approve { .. } => answered(fence).or_else(|| approved_in_vain(fence)),
             Self::Deny => answered(fence).or_else(|| denied_in_vain(fence)),
-            Self::Release { despite_late_off } => released_in_vain(fence, despite_late_off),
+            Self::Cancel { ignore_pending_off } => cancelled_in_vain(fence, ignore_pending_off),
+            Self::Release => released_in_vain(fence),
         };
         words.map_or(Ok(()), |words| Err(Error::No(words)))
     }
@@ -172,7 +193,7 @@ impl Answer {
         match self {
             Self::Approve { .. } => Some(fences::what_a_yes_does(fence.spec.fence.mode).to_owned()),
             Self::Deny => not_stopped(fence),
-            Self::Release { .. } => not_let_go(fence),
+            Self::Cancel { .. } | Self::Release => not_let_go(fence),
         }
     }
 }
@@ -185,7 +206,7 @@ fn past_denial(fence: &NodeFence, denied: &str) -> Result<String, String> {
     let name = fence.name_any();
     match fence.spec.fence.mode {
         FenceMode::PowerOff => Err(format!(
-            "{denied}: NodeFence {name} is in mode PowerOff, and a yes turns the machine off, hard, whoever is at it; ask them, and add --despite-denial"
+            "{denied}: NodeFence {name} is in mode PowerOff, and a yes turns the machine off, hard, whoever is at it; ask them, and add --override-denial"
         )),
         mode => Ok(format!(
             "{denied}: NodeFence {name} is in mode {mode:?}, and a yes turns nothing off; tell them all the same, for whoever is at the machine may turn it off or on"
@@ -238,11 +259,13 @@ fn approved_in_vain(fence: &NodeFence) -> Option<String> {
             "approve it if it asks for that, or is held by a budget (kubectl fence status {node} --watch)"
         ),
         Some(hold) if hold.comes_first() => format!(
-            "no approval lifts that; to have the node fenced all the same: kubectl fence release {name} --reason WHY, then {} --reason WHY",
+            "no approval lifts that; to have the node fenced all the same: {}, then {} --reason WHY",
+            fences::stop(fence),
             fences::anew(fence)
         ),
         Some(_) => format!(
-            "no approval lifts that: mend what the message says, or let go of it: kubectl fence release {name} --reason WHY"
+            "no approval lifts that: mend what the message says, or let go of it: {}",
+            fences::stop(fence)
         ),
     };
     Some(format!(
@@ -266,21 +289,48 @@ fn denied_in_vain(fence: &NodeFence) -> Option<String> {
     })
 }
 
-/// It is released already, or a machine may go down in the hands of whoever lets go of it.
-fn released_in_vain(fence: &NodeFence, despite_late_off: bool) -> Option<String> {
+/// Somebody has ended it already, the taint is set, or a machine may go down in the hands of whoever ends it.
+fn cancelled_in_vain(fence: &NodeFence, ignore_pending_off: bool) -> Option<String> {
     let name = fence.name_any();
     if fence.spec.desired_state == DesiredState::Released {
+        return Some(done_already(fence, "cancelled"));
+    }
+    if fence.is_out_of_service() {
         return Some(format!(
-            "NodeFence {name} is released already, it is {}: {}",
-            fences::stage(fence),
-            fences::message(fence)
+            "Node {} is out of service, and NodeFence {name} can no longer be cancelled; to have its taint removed: {}",
+            fence.spec.node_name,
+            fences::stop(fence)
         ));
     }
-    (may_go_down(fence) && !despite_late_off).then(|| {
+    (may_go_down(fence) && !ignore_pending_off).then(|| {
         format!(
-            "an off command of NodeFence {name} may still land (`status.attempts`): a machine that you let go of now may go down in your hands; wait until kubectl fence explain {name} tells what became of it, or add --despite-late-off"
+            "an off command of NodeFence {name} may still land (`status.attempts`): a machine that you let go of now may go down in your hands; wait until kubectl fence explain {name} tells what became of it, or add --ignore-pending-off"
         )
     })
+}
+
+/// Somebody has released it already, or there is no taint to be removed.
+fn released_in_vain(fence: &NodeFence) -> Option<String> {
+    if fence.spec.desired_state == DesiredState::Released {
+        return Some(done_already(fence, "released"));
+    }
+    (!fence.is_out_of_service()).then(|| {
+        format!(
+            "NodeFence {} has no out-of-service taint on Node {}; to end the incident: {}",
+            fence.name_any(),
+            fence.spec.node_name,
+            fences::stop(fence)
+        )
+    })
+}
+
+fn done_already(fence: &NodeFence, verbed: &str) -> String {
+    format!(
+        "NodeFence {} is {verbed} already, it is {}: {}",
+        fence.name_any(),
+        fences::stage(fence),
+        fences::message(fence)
+    )
 }
 
 /// What a denial does not stop any more.
@@ -386,7 +436,7 @@ mod tests {
             (
                 json!({}),
                 in_stage("Held", Some("Paused")),
-                "kubectl fence release worker-1-5c0ffee5 --reason WHY, then kubectl fence now worker-1 --mode ConfirmOnly --reason WHY",
+                "kubectl fence cancel worker-1-5c0ffee5 --reason WHY, then kubectl fence now worker-1 --mode ConfirmOnly --reason WHY",
             ),
             (
                 json!({}),
@@ -439,7 +489,7 @@ mod tests {
         let denied = "NodeFence worker-1-earlier of Node worker-1, in this boot, was denied by ann";
         let words = past_denial(&of("PowerOff"), denied).expect_err("it is asked for");
         assert!(
-            words.starts_with(denied) && words.contains("--despite-denial"),
+            words.starts_with(denied) && words.contains("--override-denial"),
             "{words}"
         );
         let words = past_denial(&of("ConfirmOnly"), denied).expect("it goes on");
@@ -454,7 +504,10 @@ mod tests {
     fn who_answers_again_is_sent_to_no_release_that_does_nothing() {
         let yes = json!({"decision": "Approved", "user": "ann", "reason": "dark", "time": "2026-01-01T00:00:00Z"});
         let out = json!({"taintAppliedTime": "2026-01-01T00:00:00Z"});
-        let release = "kubectl fence release worker-1-5c0ffee5";
+        let (cancel, release) = (
+            "kubectl fence cancel worker-1-5c0ffee5",
+            "kubectl fence release worker-1-5c0ffee5",
+        );
         for (state, status, is_told) in [
             ("Fenced", json!({}), true),
             ("Released", json!({}), false),
@@ -462,7 +515,7 @@ mod tests {
         ] {
             let again = fence(json!({"approval": yes, "desiredState": state}), status);
             let words = answered(&again).expect("once");
-            assert_eq!(words.contains(release), is_told, "{words}");
+            assert_eq!(words.contains(cancel), is_told, "{words}");
         }
         let in_vain = |state: &str| {
             let of = fence(json!({"desiredState": state}), out.clone());
@@ -477,6 +530,46 @@ mod tests {
         let asks = json!({"desiredState": "Released", "fence": {"mode": "PowerOff", "approval": {"mode": "Manual"}}});
         let words = approved_in_vain(&fence(asks, in_stage("AwaitingApproval", None)));
         assert!(words.expect("released").contains("kubectl fence now"));
+    }
+
+    /// One field has two commands: which of them may write it follows from the taint.
+    #[test]
+    fn cancel_ends_an_incident_before_the_taint_and_release_removes_the_taint() {
+        let at = "2026-01-01T00:00:00Z";
+        let tainted = json!({"taintAppliedTime": at});
+        let untainted = json!({"taintAppliedTime": at, "taintRemovedTime": at});
+        let cancel = |fence: &NodeFence| cancelled_in_vain(fence, false);
+        for (status, is_tainted) in [
+            (json!({}), false),
+            (tainted.clone(), true),
+            (untainted, false),
+        ] {
+            let of = |state: &str| fence(json!({"desiredState": state}), status.clone());
+            let open = of("Fenced");
+            assert_eq!(cancel(&open).is_some(), is_tainted, "{status}");
+            assert_eq!(released_in_vain(&open).is_some(), !is_tainted, "{status}");
+            // Whoever is refused is handed the other.
+            let (refused, other) = match is_tainted {
+                true => (cancel(&open), "kubectl fence release worker-1-5c0ffee5"),
+                false => (
+                    released_in_vain(&open),
+                    "kubectl fence cancel worker-1-5c0ffee5",
+                ),
+            };
+            assert!(refused.expect("refused").contains(other), "{status}");
+            for again in [cancel(&of("Released")), released_in_vain(&of("Released"))] {
+                assert!(again.expect("once").contains("already"), "{status}");
+            }
+        }
+        // An off that was sent may turn the machine off after the incident has ended.
+        let sent = json!({"attempts": [{"device": "bmc", "action": "PowerOff", "startTime": at, "id": "1"}]});
+        let sent = fence(json!({}), sent);
+        assert!(
+            cancel(&sent)
+                .expect("it may land")
+                .contains("--ignore-pending-off")
+        );
+        assert_eq!(cancelled_in_vain(&sent, true), None);
     }
 
     #[test]

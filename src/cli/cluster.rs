@@ -6,10 +6,12 @@
 mod asker;
 mod error;
 mod now;
+mod write;
 
 pub use asker::Asker;
 pub use error::Error;
 pub use now::wall;
+pub use write::Write;
 
 use super::output::complain;
 use super::reach::Reach;
@@ -20,18 +22,15 @@ use jiff::SignedDuration;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{ListParams, PostParams};
 use kube::core::{DeserializeGuard, NamespaceResourceScope};
-use kube::{Api, Resource, ResourceExt as _};
-use serde::Serialize;
+use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::fmt::Debug;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How often a change is tried of an object that others change too.
-const TRIES: u32 = 5;
 /// Objects on a page of a list: as many as kubectl asks for.
 const PAGE: u32 = 500;
 /// Limit of one request that reads.
@@ -256,86 +255,6 @@ impl Cluster {
         Ok(review.status.is_some_and(|it| it.allowed))
     }
 
-    /// Changes an object by a merge patch.
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub async fn patch<K>(&self, name: &str, patch: &Value, write: &Write) -> Result<K, Error>
-    where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
-    {
-        let params = PatchParams {
-            dry_run: write.dry_run,
-            field_manager: Some(MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
-        let api: Api<K> = Api::all(self.clients.writes.clone());
-        let patch = Patch::Merge(patch);
-        let patched = ask_within(self.limits.write, api.patch(name, &params, &patch)).await;
-        let what = || format!("patch {} {name}", K::kind(&()));
-        patched.map_err(|it| match it {
-            // By its name, and not because nobody knows the kind.
-            AskError::Refused {
-                code: 404, message, ..
-            } if message.contains(&format!("\"{name}\"")) => Error::Absent {
-                kind: K::kind(&()).into_owned(),
-                name: name.to_owned(),
-                way_out: "it was deleted a moment ago, and nothing was done".to_owned(),
-            },
-            AskError::Refused { code: 409, .. } => Error::Changed {
-                kind: K::kind(&()).into_owned(),
-                name: name.to_owned(),
-            },
-            error => self.error::<K>(error, what(), write.role),
-        })
-    }
-
-    /// Changes an object as `decide` has it, by a merge patch of the version that it was decided on: where the object has changed meanwhile it is
-    /// read `again` and decided on once more. Gives it as it is then.
-    ///
-    /// # Errors
-    /// What `decide` or `again` says; [`Error`].
-    pub async fn change<K, E: From<Error>>(
-        &self,
-        object: &K,
-        write: &Write,
-        again: impl AsyncFn() -> Result<K, E>,
-        decide: impl Fn(&K) -> Result<Value, E>,
-    ) -> Result<K, E>
-    where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
-    {
-        let mut now = object.clone();
-        let mut tried = 0;
-        loop {
-            tried += 1;
-            let mut patch = decide(&now)?;
-            patch["metadata"]["resourceVersion"] = json!(now.meta().resource_version);
-            match self.patch(&now.name_any(), &patch, write).await {
-                Err(Error::Changed { .. }) if tried < TRIES => now = again().await?,
-                done => return Ok(done?),
-            }
-        }
-    }
-
-    /// Makes an object.
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub async fn create<K>(&self, object: &K, write: &Write) -> Result<K, Error>
-    where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Serialize + Debug,
-    {
-        let params = PostParams {
-            dry_run: write.dry_run,
-            field_manager: Some(MANAGER.to_owned()),
-        };
-        let api: Api<K> = Api::all(self.clients.writes.clone());
-        let created = ask_within(self.limits.write, api.create(&params, object)).await;
-        let what = || format!("create {}", K::kind(&()));
-        created.map_err(|it| self.error::<K>(it, what(), write.role))
-    }
-
     fn error<K: Resource<DynamicType = ()>>(
         &self,
         error: AskError,
@@ -367,15 +286,6 @@ impl Cluster {
             },
         }
     }
-}
-
-/// How something is written.
-#[derive(Debug, Clone, Copy)]
-pub struct Write {
-    /// The API server looks at it and keeps nothing.
-    pub dry_run: bool,
-    /// A ClusterRole of the operator's that may do it.
-    pub role: &'static str,
 }
 
 /// Why an object of ours is left out.

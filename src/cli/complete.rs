@@ -197,7 +197,7 @@ impl<'a> Line<'a> {
         }
         let names = arg.get_value_names().unwrap_or_default();
         let kind = match (arg.get_id().as_str(), names.first().map(|it| it.as_str())) {
-            ("node" | "yes_for", _) => Kind::Node,
+            ("node" | "confirm_node", _) => Kind::Node,
             ("policy", _) => Kind::Policy,
             ("device", _) => Kind::Device,
             ("context", _) => Kind::Context,

@@ -48,9 +48,9 @@ pub struct Args {
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: String,
 
-    /// The node's name once more, in place of typing it
+    /// Confirm the node's name without a prompt
     #[arg(long, value_name = "NODE")]
-    yes_for: Option<String>,
+    confirm_node: Option<String>,
 
     #[command(flatten)]
     dry_run: DryRun,
@@ -79,11 +79,11 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     let server = &cluster.clients.server;
     let signs = Signs::of(&scene, &fence);
     let mut text = shown(&scene, &fence, server, cluster.now().await);
-    if args.yes_for.is_none() {
+    if args.confirm_node.is_none() {
         text += "Type the node's name to confirm that it has no power:\n";
     }
     args.dry_run.shows(&text)?;
-    if typed(&node, args.yes_for)? != node {
+    if typed(&node, args.confirm_node)? != node {
         return Err(Error::No(format!(
             "that is not `{node}`: nothing was confirmed"
         )));

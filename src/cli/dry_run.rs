@@ -6,6 +6,7 @@ use super::{Done, output};
 use clap::ValueEnum;
 use clap::builder::{EnumValueParser, TypedValueParser};
 use kube::{Resource, ResourceExt as _};
+use serde::Serialize;
 use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 
@@ -17,7 +18,7 @@ pub struct DryRun {
     dry_run: Place,
 
     /// In which form [default: `TYPE/name` and what was done]
-    #[arg(short, long, value_name = "FORM", value_parser = forms(&[Form::Name]))]
+    #[arg(short, long, value_name = "FORM", value_parser = forms(&[Form::Json, Form::Yaml, Form::Name]))]
     pub output: Option<Form>,
 }
 
@@ -56,32 +57,37 @@ impl DryRun {
         }
     }
 
-    /// What is shown before anything is done: where a program reads names, not among them.
+    /// What is shown before anything is done: where a program reads standard output, not among that.
     ///
     /// # Errors
     /// [`super::Error::Io`].
     pub fn shows(&self, text: &str) -> Result<(), super::Error> {
         match self.output {
-            Some(Form::Name) => {
+            Some(_) => {
                 eprint!("{}", output::visible(text));
                 Ok(())
             }
-            _ => output::print(text),
+            None => output::print(text),
         }
     }
 
-    /// `TYPE/name verbed`, as kubectl tells it, and with `-o name` no more than that name; on standard error what else is to be known of it.
+    /// `TYPE/name verbed`, as kubectl tells it, with `-o name` no more than that name, and with `-o json` or `yaml` the object; on standard error what
+    /// else is to be known of it.
     ///
     /// # Errors
     /// [`super::Error::Io`].
-    pub fn told<K: Resource<DynamicType = ()>>(
+    pub fn told<K: Resource<DynamicType = ()> + Serialize>(
         &self,
         object: &K,
         verbed: &str,
         notes: impl IntoIterator<Item = String>,
     ) -> Done {
         let kind = K::kind(&()).to_lowercase();
-        output::print(&self.line(&kind, &object.name_any(), verbed))?;
+        let text = match self.output {
+            Some(form @ (Form::Json | Form::Yaml)) => output::object(form, object)?,
+            _ => self.line(&kind, &object.name_any(), verbed),
+        };
+        output::print(&text)?;
         for words in notes {
             output::complain(&words);
         }
@@ -96,8 +102,7 @@ impl DryRun {
 
     /// None: nothing was kept, or a program reads the name.
     fn way_to_follow(&self, node: &str) -> Option<String> {
-        let is_for_people = self.output != Some(Form::Name);
-        (is_for_people && !self.is_on())
+        (self.output.is_none() && !self.is_on())
             .then(|| format!("follow it: kubectl fence status {node} --watch"))
     }
 
@@ -155,6 +160,7 @@ mod tests {
             ("--dry-run=none", Some(follow)),
             ("--dry-run=server", None),
             ("-o name", None),
+            ("-o yaml", None),
         ] {
             let flags = flags(line).expect("flags");
             let told = flags.way_to_follow("worker-3");
@@ -168,6 +174,6 @@ mod tests {
         assert!(error.contains("--dry-run=server"), "{error}");
         let error = told("--dry-run=here").expect_err("nothing that there is");
         assert!(error.contains("[possible values: none, server]"), "{error}");
-        assert!(told("-o json").is_err());
+        assert!(told("-o wide").is_err());
     }
 }

@@ -158,11 +158,19 @@ pub fn is_denied(fence: &NodeFence) -> bool {
     answer.is_some_and(|it| it.decision == ApprovalDecision::Denied)
 }
 
-/// How somebody lets go of it; none: somebody has.
+/// The command that stops it: under the taint it is released, and cancelled otherwise.
+pub fn stop(fence: &NodeFence) -> String {
+    let verb = match fence.is_out_of_service() {
+        true => "release",
+        false => "cancel",
+    };
+    format!("kubectl fence {verb} {} --reason WHY", fence.name_any())
+}
+
+/// The same; none: somebody has stopped it already.
 pub fn let_go(fence: &NodeFence) -> Option<String> {
-    let name = fence.name_any();
     let is_held = fence.spec.desired_state == DesiredState::Fenced;
-    is_held.then(|| format!("kubectl fence release {name} --reason WHY"))
+    is_held.then(|| stop(fence))
 }
 
 /// How somebody has its node fenced anew, but for the reason: no further than this one goes, whatever its policy does; one that observes acts on nothing.

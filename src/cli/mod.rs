@@ -19,7 +19,6 @@ pub mod fences;
 pub mod generate;
 pub mod history;
 pub mod leader;
-pub mod manual_fence;
 pub mod mode;
 pub mod name;
 pub mod now;
@@ -106,9 +105,12 @@ enum Command {
     Dashboard(dashboard::Args),
     Generate(generate::Args),
     Now(now::Args),
-    /// Let go of an open incident, for good
+    /// Cancel an open incident before its node is out of service
+    #[command(after_help = answer::CANCEL_EXAMPLES)]
+    Cancel(answer::Cancel),
+    /// Let the release gate remove the out-of-service taint
     #[command(after_help = answer::RELEASE_EXAMPLES)]
-    Release(answer::Release),
+    Release(answer::Args),
     Report(report::Args),
     Pause(pause::Args),
     Resume(pause::ResumeArgs),
@@ -233,6 +235,7 @@ async fn run(args: Args) -> Done {
         Command::Dashboard(args) => dashboard::run(Cluster::of(reach).await?, args).await,
         Command::Generate(args) => generate::run(reach, args).await,
         Command::Now(args) => now::run(&Cluster::of(reach).await?, args).await,
+        Command::Cancel(args) => answer::cancel(&Cluster::of(reach).await?, args).await,
         Command::Release(args) => answer::release(&Cluster::of(reach).await?, args).await,
         Command::Report(args) => report::run(&Cluster::of(reach).await?, args).await,
         Command::Pause(args) => pause::run(&Cluster::of(reach).await?, args).await,

@@ -7,7 +7,9 @@ use super::page::html::is_unseen;
 use super::table::wrapped;
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use kube::Resource;
 use serde::Serialize;
+use serde_json::Value;
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -90,18 +92,40 @@ pub fn serialized<T: Content>(form: Form, content: &T) -> Result<String, Error> 
         kind,
         content,
     };
-    let failed = |words: String| Error::No(format!("{kind} cannot be written: {words}"));
+    encoded(form, kind, &envelope)
+}
+
+/// An object of the cluster as JSON or YAML: as `kubectl get` shows it, without who has written which field.
+///
+/// # Errors
+/// As [`serialized`].
+pub fn object<K>(form: Form, object: &K) -> Result<String, Error>
+where
+    K: Resource<DynamicType = ()> + Serialize,
+{
+    let kind = K::kind(&());
+    let mut value = serde_json::to_value(object).map_err(|it| unwritable(&kind, &it))?;
+    if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    encoded(form, &kind, &value)
+}
+
+fn encoded(form: Form, kind: &str, content: &impl Serialize) -> Result<String, Error> {
     match form {
         Form::Yaml => {
-            let value = serde_json::to_value(&envelope).map_err(|it| failed(it.to_string()))?;
-            serde_saphyr::to_string(&value).map_err(|it| failed(it.to_string()))
+            let value = serde_json::to_value(content).map_err(|it| unwritable(kind, &it))?;
+            serde_saphyr::to_string(&value).map_err(|it| unwritable(kind, &it))
         }
         _ => {
-            let text = serde_json::to_string_pretty(&envelope);
-            text.map(|it| it + "\n")
-                .map_err(|it| failed(it.to_string()))
+            let text = serde_json::to_string_pretty(content);
+            text.map(|it| it + "\n").map_err(|it| unwritable(kind, &it))
         }
     }
+}
+
+fn unwritable(kind: &str, why: &impl std::fmt::Display) -> Error {
+    Error::No(format!("{kind} cannot be written: {why}"))
 }
 
 /// Writes to standard output, what has no shape of its own by its number.
@@ -174,6 +198,24 @@ mod tests {
         assert_eq!(text(Form::Yaml), yaml);
         let json: serde_json::Value = serde_json::from_str(&text(Form::Json)).expect("JSON");
         assert_eq!(json["kind"], "Pods");
+    }
+
+    #[test]
+    fn an_object_is_shown_as_kubectl_shows_it() {
+        let policy = serde_json::json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFencingPolicy",
+            "metadata": {"name": "all", "managedFields": [{"manager": "kubectl"}]}, "spec": {"nodeSelector": {}},
+        });
+        let policy: crate::api::policy::NodeFencingPolicy =
+            serde_json::from_value(policy).expect("a policy");
+        let text = object(Form::Json, &policy).expect("JSON");
+        assert!(text.contains("\"kind\": \"NodeFencingPolicy\""), "{text}");
+        assert!(!text.contains("managedFields"), "{text}");
+        let text = object(Form::Yaml, &policy).expect("YAML");
+        assert!(
+            text.starts_with("apiVersion: nodefencing.io/v1alpha1\n"),
+            "{text}"
+        );
     }
 
     #[test]

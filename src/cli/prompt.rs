@@ -13,7 +13,7 @@ pub fn typed(node: &str, given: Option<String>) -> Result<String, Error> {
     }
     if !io::stdin().is_terminal() {
         return Err(Error::No(format!(
-            "nobody is at a terminal to type the node's name: add --yes-for {node}"
+            "nobody is at a terminal to type the node's name: add --confirm-node {node}"
         )));
     }
     let mut line = String::new();

@@ -141,10 +141,12 @@ async fn a_word_is_given_at_the_prompt_when_no_device_answers() -> Result<()> {
         .types("confirm {node} --reason \"both cords are out\"")
         .await?;
     session
-        .types("confirm {node} --reason \"both cords are out\" --yes-for worker-9")
+        .types("confirm {node} --reason \"both cords are out\" --confirm-node worker-9")
         .await?;
     session
-        .types("confirm {node} --reason \"both cords are out\" --yes-for {node} --dry-run=server")
+        .types(
+            "confirm {node} --reason \"both cords are out\" --confirm-node {node} --dry-run=server",
+        )
         .await?;
     confirms_at_a_terminal(&outage, name(&fence)?).await?;
     // It is read for 40 s. How far that has come differs from run to run.

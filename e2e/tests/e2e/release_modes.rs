@@ -13,7 +13,8 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::DynamicObject;
 use serde_json::json;
 
-use crate::outage::{Outage, claim_after, let_go};
+use crate::outage::{Outage, claim_after};
+use crate::plugin::typed;
 
 fn waits_with(fence: &DynamicObject, words: &str) -> bool {
     let says = condition(fence, "Succeeded").and_then(|it| it["message"].as_str());
@@ -22,6 +23,29 @@ fn waits_with(fence: &DynamicObject, words: &str) -> bool {
 
 fn is_ours(node: &Node) -> bool {
     has_taint(node, OUT_OF_SERVICE) && has_taint(node, CLAIM)
+}
+
+/// `kubectl fence cancel` or `release`, whichever it is time for.
+async fn stopped(lab: &Lab, verb: &str, fence: &str) -> Result<()> {
+    let line = format!("{verb} nodefence/{fence} --reason \"it is time\"");
+    let (code, told, complained) = typed(lab, &line).await?;
+    ensure!(
+        code == 0 && told.starts_with(&format!("nodefence.nodefencing.io/{fence} {verb}")),
+        "{told}{complained}"
+    );
+    Ok(())
+}
+
+/// The other of the two, which names the one that it is time for.
+async fn refused_for(lab: &Lab, verb: &str, fence: &str, way_out: &str) -> Result<()> {
+    let line = format!("{verb} nodefence/{fence} --reason \"it is no time\"");
+    let (code, told, complained) = typed(lab, &line).await?;
+    let way_out = format!("kubectl fence {way_out} {fence}");
+    ensure!(
+        code == 1 && complained.contains(&way_out),
+        "{told}{complained}"
+    );
+    Ok(())
 }
 
 fn is_free(node: &Node) -> bool {
@@ -89,7 +113,9 @@ async fn manual_keeps_the_taint_until_a_human_lets_go() -> Result<()> {
         .wait_fence(&outage.node, |fence| waits_with(fence, "Manual"))
         .await?;
     outage.stays("the taint", is_ours).await?;
-    let_go(&outage.lab, crate::outage::name(&fence)?).await?;
+    let name = crate::outage::name(&fence)?;
+    refused_for(&outage.lab, "cancel", name, "release").await?;
+    stopped(&outage.lab, "release", name).await?;
     outage.lab.wait_stage(&outage.node, "Recovered").await?;
     let node = outage.lab.node(&outage.node).await?;
     ensure!(!has_taint(&node, OUT_OF_SERVICE) && has_taint(&node, QUARANTINE));
@@ -114,7 +140,9 @@ async fn letting_go_before_the_taint_stops_the_fence() -> Result<()> {
     outage.cut().await?;
     let kept = outage.keep_before_the_evidence().await?;
     let fence = outage.lab.wait_fence(&outage.node, |_| true).await?;
-    let_go(&outage.lab, crate::outage::name(&fence)?).await?;
+    let name = crate::outage::name(&fence)?;
+    refused_for(&outage.lab, "release", name, "cancel").await?;
+    stopped(&outage.lab, "cancel", name).await?;
     let ended = outage.lab.wait_stage(&outage.node, "Aborted").await?;
     kept.remove();
     ensure!(condition(&ended, "Succeeded").is_some_and(|it| {

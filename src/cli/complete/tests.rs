@@ -25,7 +25,7 @@ fn commands_come_first_and_then_what_they_take() {
         ("plan", Kind::Node),
         ("now", Kind::Node),
         ("confirm --reason seen", Kind::Open),
-        ("confirm --yes-for", Kind::Node),
+        ("confirm --confirm-node", Kind::Node),
         ("pause", Kind::Policy),
         ("test worker-1 --device", Kind::Device),
         ("approve", Kind::Open),
@@ -53,7 +53,7 @@ fn flags_and_their_values_are_named() {
     );
     assert!(words("completion", "").contains(&"bash".to_owned()));
     assert_eq!(words("now worker-1 --dry-run", ""), ["none", "server"]);
-    assert_eq!(words("now worker-1 -o", ""), ["name"]);
+    assert_eq!(words("now worker-1 -o", ""), ["json", "yaml", "name"]);
     let modes = ["Observe", "ConfirmOnly", "PowerOff"];
     assert_eq!(words("now worker-1 --mode", ""), modes);
     assert_eq!(words("generate policy --mode", ""), modes);

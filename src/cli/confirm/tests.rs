@@ -108,7 +108,7 @@ fn a_device_that_read_on_in_the_outage_is_told_with_how_it_is_read_anew() {
     for part in [
         "FenceDevice node-1-bmc has read On at 2027-01-02T18:00:20Z",
         "if it is one of them, confirm again once it is silent there (kubectl fence status --output wide)",
-        "kubectl fence release node-1-now-abcde --reason WHY",
+        "kubectl fence cancel node-1-now-abcde --reason WHY",
         "kubectl fence test node-1 --device node-1-bmc",
         "kubectl fence now node-1 --mode ConfirmOnly --reason WHY",
     ] {
@@ -309,7 +309,7 @@ fn a_word_is_refused_while_the_incident_reads_on_in_every_mode() {
             assert!(refused.starts_with(&told), "{refused}");
             for way_out in [
                 "kubectl fence status node-1 --watch",
-                "kubectl fence release node-1-5c0ffee5 --reason WHY, then kubectl fence now node-1 --mode ConfirmOnly",
+                "kubectl fence cancel node-1-5c0ffee5 --reason WHY, then kubectl fence now node-1 --mode ConfirmOnly",
             ] {
                 assert!(refused.contains(way_out), "{refused}");
             }

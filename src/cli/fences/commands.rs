@@ -37,7 +37,7 @@ pub fn commands(fence: &NodeFence, denied: bool) -> Vec<String> {
         commands.push(format!("kubectl delete nodefence {name}"));
     }
     if says("`spec.desiredState: Released`") {
-        commands.push(format!("kubectl fence release {name} --reason WHY"));
+        commands.push(fences::stop(fence));
     }
     // The policy begins no other for this outage. Whom a device has deceived corrects that first, which no command does; and whose word was refuted sees
     // which machine the device is wired to, before another command goes out by it.

@@ -273,7 +273,7 @@ fn what_waits_for_a_human_is_shown_with_what_to_type() {
         ),
         [
             "kubectl fence confirm node-1 --reason WHY",
-            "kubectl fence release node-1-5c0ffee5 --reason WHY",
+            "kubectl fence cancel node-1-5c0ffee5 --reason WHY",
         ]
     );
 }

@@ -7,7 +7,7 @@
 mod etcd;
 
 use super::super::cluster::{Cluster, Error as ClusterError, Write};
-use super::super::manual_fence::{Wish, wanted};
+use super::super::now::{Wish, wanted};
 use super::super::output::print;
 use super::super::prompt::typed;
 use super::super::table::wrapped;
@@ -54,9 +54,9 @@ pub(super) async fn run(cluster: &Cluster, args: Args) -> Done {
     if args.dry_run.is_on() {
         return args.dry_run.told(&seen, "created", []);
     }
-    let is_to_be_typed = args.yes_for.is_none();
+    let is_to_be_typed = args.confirm_node.is_none();
     print(&opening(name, &cluster.clients.server, is_to_be_typed))?;
-    if typed(name, args.yes_for)? != name {
+    if typed(name, args.confirm_node)? != name {
         return Err(Error::No(format!("that is not `{name}`: nothing is done")));
     }
     let limit = args.wait.unwrap_or(SignedDuration::from_mins(30));

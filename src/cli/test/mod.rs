@@ -75,9 +75,9 @@ pub struct Args {
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: Option<String>,
 
-    /// The node's name once more, in place of typing it
+    /// Confirm the node's name without a prompt
     #[arg(long, value_name = "NODE", requires = "power_cycle")]
-    yes_for: Option<String>,
+    confirm_node: Option<String>,
 
     /// How long to wait for an answer [default: 60s, of --power-cycle 30m]
     #[arg(long, value_name = "TIME", value_parser = time)]

@@ -94,9 +94,9 @@ async fn what_people_do_is_done_in_time_and_refused_otherwise() -> Result<()> {
     let fence = now(&mut session, line).await?;
     called(&outage, "StillOn", &format!("{device} reads On")).await?;
     for line in [
-        "confirm {node} --reason \"both cords are out\" --yes-for {node}",
-        "release {node} --reason \"the wrong rack\" --dry-run=server",
-        "release {node} --reason \"the wrong rack\"",
+        "confirm {node} --reason \"both cords are out\" --confirm-node {node}",
+        "cancel {node} --reason \"the wrong rack\" --dry-run=server",
+        "cancel {node} --reason \"the wrong rack\"",
     ] {
         session.types(line).await?;
     }
@@ -107,11 +107,13 @@ async fn what_people_do_is_done_in_time_and_refused_otherwise() -> Result<()> {
     let command = rig.bmc.hold_next(Which::ForceOff);
     let line = "now {node} --reason \"it smokes after all\"";
     session.types(line).await?;
-    let fence = now(&mut session, &format!("{line} --despite-denial")).await?;
+    let fence = now(&mut session, &format!("{line} --override-denial")).await?;
     command.wait_arrived(LIMIT).await?;
-    let line = "release {node} --reason \"back from the dead\"";
+    let line = "cancel {node} --reason \"back from the dead\"";
     session.types(line).await?;
-    session.types(&format!("{line} --despite-late-off")).await?;
+    session
+        .types(&format!("{line} --ignore-pending-off"))
+        .await?;
     command.release();
     aborted(lab, &fence).await?;
     counted(lab, 0).await?;

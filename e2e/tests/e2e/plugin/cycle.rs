@@ -40,7 +40,9 @@ async fn a_drained_node_goes_through_the_whole_protocol_once() -> Result<()> {
     })
     .await?;
     session.types(line).await?;
-    session.types(&format!("{line} --yes-for worker-9")).await?;
+    session
+        .types(&format!("{line} --confirm-node worker-9"))
+        .await?;
     session.types("test {node} --power-cycle").await?;
     session.hold("cycle")?;
     nothing_is_cut_at_a_terminal(&outage).await?;
@@ -50,7 +52,7 @@ async fn a_drained_node_goes_through_the_whole_protocol_once() -> Result<()> {
         info.map(|it| it.boot_id.clone())
     };
     let typed_line = line.replace("{node}", &outage.node);
-    let typed_line = format!("{typed_line} --yes-for {}", outage.node);
+    let typed_line = format!("{typed_line} --confirm-node {}", outage.node);
     let (typed, ()) = tokio::try_join!(typed(lab, &typed_line), async {
         // It asks for that: nobody turns off a Ready node.
         outage.rig()?.machine.ail(Ailment {

@@ -6,16 +6,16 @@ use super::*;
 #[test]
 fn nobody_is_sent_to_let_go_of_what_was_let_go_of() {
     let (scene, mut fence) = scene("On", "2027-01-02T18:00:20Z");
-    let release = "kubectl fence release node-1-now-abcde";
+    let cancel = "kubectl fence cancel node-1-now-abcde";
     let words = against(&scene, &fence).expect_err("it reads On");
-    assert!(words.contains(release) && another(&fence).contains(release));
+    assert!(words.contains(cancel) && another(&fence).contains(cancel));
     fence.spec.desired_state = crate::api::fence::DesiredState::Released;
     let wait = "somebody has let go of it, wait until it has ended (kubectl fence status node-1 --watch), then kubectl fence";
     for words in [
         against(&scene, &fence).expect_err("it reads On"),
         another(&fence),
     ] {
-        assert!(words.contains(wait) && !words.contains(release), "{words}");
+        assert!(words.contains(wait) && !words.contains(cancel), "{words}");
     }
 }
 

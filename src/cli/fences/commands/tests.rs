@@ -33,8 +33,8 @@ fn what_the_operator_says_of_a_word_leads_to_its_commands() {
         let words = word::refused(settings, "it reads On");
         of(&words, Some(&words))
     };
-    let release = "kubectl fence release node-1-5c0ffee5 --reason WHY";
-    assert_eq!(refused(&settings), [release]);
+    let cancel = "kubectl fence cancel node-1-5c0ffee5 --reason WHY";
+    assert_eq!(refused(&settings), [cancel]);
     settings.adopted = true;
     // First somebody sees that the machine has no power.
     assert!(refused(&settings).is_empty());
@@ -84,15 +84,15 @@ fn the_next_fence_goes_as_far_as_the_last_and_none_follows_a_device_that_has_dec
     };
     let of = |reason: &str| with(reason, None);
     let refuted = |reason: &str| with(reason, Some("the BMC reads On"));
-    let release = "kubectl fence release node-1-5c0ffee5 --reason WHY";
+    let cancel = "kubectl fence cancel node-1-5c0ffee5 --reason WHY";
     for (reason, mode) in [
         ("StillOn", "PowerOff"),
         ("ConfirmationRefused", "ConfirmOnly"),
     ] {
         let now = format!("kubectl fence now node-1 --mode {mode} --reason WHY");
-        assert_eq!(of(reason), [release, now.as_str()]);
+        assert_eq!(of(reason), [cancel, now.as_str()]);
     }
-    assert_eq!(of("FenceContradiction"), [release]);
+    assert_eq!(of("FenceContradiction"), [cancel]);
     // Another command by the device that has refuted a word might go to another machine.
-    assert_eq!(refuted("StillOn"), [release]);
+    assert_eq!(refuted("StillOn"), [cancel]);
 }

@@ -22,7 +22,7 @@ const UNTRIED: [(&str, &str); 5] = [
     ),
 ];
 /// They change something.
-const CHANGES: [&str; 9] = [
+const CHANGES: [&str; 10] = [
     " patch ",
     " delete ",
     " scale ",
@@ -31,6 +31,7 @@ const CHANGES: [&str; 9] = [
     " fence now ",
     " fence approve ",
     " fence deny ",
+    " fence cancel ",
     " fence release ",
 ];
 /// What the reader puts in, and what a reader might.
