@@ -62,7 +62,7 @@ fn judge_policy(policy: NodeFencingPolicy) {
     for second in [0, 1_800_000_000, -377_705_023_201, 253_402_207_200] {
         let now = jiff::Timestamp::from_second(second).expect("a second");
         if let Ok(now) = effective(&policy, now) {
-            let _ = now.words();
+            let _ = now.message();
         }
     }
     let mut onsets = Onsets::default();

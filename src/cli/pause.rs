@@ -11,7 +11,7 @@ use super::trail::{RESUME, reason};
 use super::{Done, Error};
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::window::PauseRequest;
-use crate::core::keep_off;
+use crate::core::exclusions;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -102,7 +102,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     };
     let kept = policy.spec.pause_requests.iter().cloned();
     let (replaced, mut requests): (Vec<_>, Vec<_>) = kept.partition(|it| it.name == request.name);
-    let standing = keep_off::standing(&policy, asker.at);
+    let standing = exclusions::active_requests(&policy, asker.at);
     let replaced = standing.into_iter().find(|it| replaced.contains(it));
     let verbed = paused(&request, replaced);
     requests.push(request.clone());
@@ -176,7 +176,7 @@ pub async fn resume(cluster: &Cluster, args: ResumeArgs) -> Done {
     let requests = policy.spec.pause_requests.iter().cloned();
     let (own, others): (Vec<PauseRequest>, Vec<PauseRequest>) =
         requests.partition(|it| it.name == name);
-    let standing = keep_off::standing(&policy, asker.at);
+    let standing = exclusions::active_requests(&policy, asker.at);
     let standing = standing.into_iter().filter(|it| it.name != name);
     let standing: Vec<&PauseRequest> = standing.collect();
     if own.is_empty() {
@@ -185,7 +185,7 @@ pub async fn resume(cluster: &Cluster, args: ResumeArgs) -> Done {
             all => format!(
                 "NodeFencingPolicy {} is not paused by `{name}` but by {}; take that back with --name if you know why it stands",
                 args.policy,
-                keep_off::named(all)
+                exclusions::named(all)
             ),
         }));
     }
@@ -196,7 +196,7 @@ pub async fn resume(cluster: &Cluster, args: ResumeArgs) -> Done {
     let trail = RESUME.of(&asker, &reason);
     let verbed = match standing.as_slice() {
         [] => "resumed".to_owned(),
-        all => format!("resumed, and still paused by {}", keep_off::named(all)),
+        all => format!("resumed, and still paused by {}", exclusions::named(all)),
     };
     write(cluster, &policy, &others, &trail, &args.dry_run, &verbed).await
 }

@@ -18,7 +18,7 @@ use crate::api::fence::NodeFence;
 use crate::api::fence_status::PowerReading;
 use crate::api::policy::{FenceMode, NodeFencingPolicy};
 use crate::core::stage::Stage;
-use crate::core::{keep_off, window};
+use crate::core::{exclusions, window};
 use crate::shell::lease;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -310,14 +310,14 @@ fn policy(policy: &NodeFencingPolicy, fences: &[NodeFence], now: Timestamp) -> P
     let ready = find(&status.conditions, READY);
     let is_ready = ready.is_some_and(|it| it.status == "True");
     let nodes = status.nodes.as_ref();
-    let standing = keep_off::standing(policy, now);
+    let standing = exclusions::active_requests(policy, now);
     Policy {
         name: name.clone(),
         mode: window::mode(policy, now),
         ready: is_ready,
         reason: ready.map(|it| it.reason.clone()),
         message: ready.map(|it| it.message.clone()),
-        paused: (!standing.is_empty()).then(|| keep_off::named(&standing)),
+        paused: (!standing.is_empty()).then(|| exclusions::named(&standing)),
         paused_by: standing.iter().map(|it| it.name.clone()).collect(),
         selected: nodes.map(|it| it.selected),
         protected: nodes.map(|it| it.protected),

@@ -13,8 +13,8 @@ use crate::api::policy::{ApprovalMode, FenceMode, NodeFencingPolicy, UnhealthyCo
 use crate::cli::fences;
 use crate::cli::table::duration;
 use crate::core::delay::AHEAD;
+use crate::core::exclusions::exclusion;
 use crate::core::hold::HeldBy;
-use crate::core::keep_off::keep_off;
 use crate::core::observed::NodeView;
 use crate::core::outage::{cleared_by, fence_name, refused_by};
 use crate::core::select::{Conflict, fenceable, governing};
@@ -303,8 +303,8 @@ fn wanted_by<'a>(
         FenceMode::ConfirmOnly | FenceMode::PowerOff => due - AHEAD,
     };
     // A pause that ends before the wait does is in nobody's way.
-    if let Some(kept_off) = keep_off(policy, node, opens.max(now)) {
-        return because(Reason::Held(kept_off.reason), kept_off.words);
+    if let Some(kept_off) = exclusion(policy, node, opens.max(now)) {
+        return because(Reason::Held(kept_off.reason), kept_off.message);
     }
     timed(policy, node, &effective, (due, &why), now)
 }

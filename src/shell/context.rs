@@ -155,7 +155,7 @@ impl Delays {
         let known = delays.get(&delayed.node);
         let is_news = known.is_none_or(|known| {
             let is_same = (&known.policy, known.why) == (&delayed.policy, delayed.why);
-            !is_same || (matches!(delayed.why, Why::KeptOff(_)) && known.words != delayed.words)
+            !is_same || (matches!(delayed.why, Why::KeptOff(_)) && known.message != delayed.message)
         });
         if is_news {
             delays.insert(delayed.node.clone(), delayed);

@@ -22,9 +22,9 @@ use crate::api::policy::{NodeFencingPolicy, UnhealthyCondition};
 use crate::api::settings::FenceMode;
 use crate::clock;
 use crate::core::delay::{self, AHEAD, Delay, LastFence, Now, Since, Start};
+use crate::core::exclusions::{Exclusion, exclusion};
 use crate::core::incident::Reply;
-use crate::core::keep_off::{KeepOff, keep_off};
-use crate::core::observed::{NodeView, Seen};
+use crate::core::observed::{NodeView, Read};
 use crate::core::outage::{cleared_by, fence_name, refused_by};
 use crate::core::select::{Onsets, fenceable, first_due, governing};
 use crate::core::support::unsupported;
@@ -69,7 +69,7 @@ struct Wanted {
     /// Why not as soon as the condition has held for its duration.
     delay: Option<Delay>,
     /// Why it is not to be opened all the same.
-    kept_off: Option<KeepOff>,
+    kept_off: Option<Exclusion>,
 }
 
 impl Wanted {
@@ -258,7 +258,7 @@ impl Detector {
             condition: condition.clone(),
             at,
             delay,
-            kept_off: keep_off(policy, node, wall_now),
+            kept_off: exclusion(policy, node, wall_now),
         })
     }
 
@@ -287,13 +287,13 @@ impl Detector {
             return false;
         }
         let node = match observe::node(&self.context, name).await {
-            Seen::Present(node) => {
+            Read::Present(node) => {
                 let view = node.view();
                 self.note_start(&node, &view);
                 view
             }
-            Seen::Absent => return true,
-            Seen::Failed(reason) => {
+            Read::Absent => return true,
+            Read::Failed(reason) => {
                 tracing::warn!(
                     node = name,
                     reason,
@@ -301,7 +301,7 @@ impl Detector {
                 );
                 return false;
             }
-            Seen::NotRead => return false,
+            Read::NotRead => return false,
         };
         let policies = self.context.caches.policies();
         let Some(wanted) = self.wanted(&node, &policies) else {

@@ -32,7 +32,7 @@ pub fn new_fence(
         unhealthy_since_time: since,
         due_time: Some(due),
         requested_by: None,
-        reason: effective.window.is_some().then(|| effective.words()),
+        reason: effective.window.is_some().then(|| effective.message()),
     };
     let mut fence = policy.spec.fence.clone();
     fence.mode = effective.mode;
@@ -79,7 +79,7 @@ pub fn adopting_fence(node: &NodeView, name: &str) -> NodeFence {
         requested_by: Some(MANAGER.to_owned()),
         reason: Some(format!(
             "{} of this operator was found without its NodeFence",
-            taint::in_words(taint::mark_key_of_claim(node))
+            taint::display_name(taint::mark_key_of_claim(node))
         )),
     };
     let fenced = taint::detaching_of_claim(node).and_then(|(_, mark)| mark.value.clone());

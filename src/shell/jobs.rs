@@ -16,11 +16,11 @@ use crate::api::settings::FenceMode;
 use crate::clock::{self, Clock};
 use crate::core::attempt::OffResult;
 use crate::core::incident::{Device, DeviceOrder, DeviceReply, Level, Settings};
-use crate::core::memory::{OwnClaim, Sight};
+use crate::core::manual_confirmation;
+use crate::core::memory::{DeviceAnswer, OwnClaim};
 use crate::core::observed::{LeaseView, PodView};
 use crate::core::proof::DeviceReadings;
 use crate::core::reading::{PowerState, Reading};
-use crate::core::word;
 use crate::fence::FenceDriver;
 use crate::fence::manual::Manual;
 use futures::future::join_all;
@@ -61,7 +61,7 @@ pub struct Job {
 
 /// Readings of a job, oldest first.
 #[derive(Debug, Clone, Default)]
-pub struct Heard(Arc<Mutex<Vec<Sight>>>);
+pub struct Heard(Arc<Mutex<Vec<DeviceAnswer>>>);
 
 impl Heard {
     /// A device has said this.
@@ -79,7 +79,7 @@ impl Heard {
                     *last = reading.clone();
                 }
             }
-            _ => heard.push(Sight {
+            _ => heard.push(DeviceAnswer {
                 device: device.clone(),
                 reading: Ok(reading.clone()),
             }),
@@ -87,7 +87,7 @@ impl Heard {
     }
 
     /// Takes them out.
-    pub fn take(&self) -> Vec<Sight> {
+    pub fn take(&self) -> Vec<DeviceAnswer> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -99,27 +99,27 @@ pub async fn run(context: &Context, job: &Job) -> DeviceReply {
         job.early.iter().for_each(EarlyDrivers::disconnect);
     }
     match &job.order {
-        DeviceOrder::Look => {
-            let sights = async {
+        DeviceOrder::ReadPower => {
+            let answers = async {
                 // First, and to the end: what answers may speak against a human's word, and the word does not grow old.
-                let mut sights = match job.level.is_manual() {
+                let mut answers = match job.level.is_manual() {
                     true => readings::witnesses(context, job).await,
                     false => Vec::new(),
                 };
-                sights.extend(readings::sights(context, job, readings::OTHERS_GRACE).await);
-                sights
+                answers.extend(readings::answers(context, job, readings::OTHERS_GRACE).await);
+                answers
             };
             // A machine that is still on is asked again and again where it is not turned off, and its pods are of no use then.
             if job.settings.mode == FenceMode::ConfirmOnly {
-                let sights = sights.await;
-                let pods = match sights.iter().any(Sight::is_off) {
+                let answers = answers.await;
+                let pods = match answers.iter().any(DeviceAnswer::is_off) {
                     true => pods_now(context, job).await,
                     false => None,
                 };
-                return DeviceReply::Looked { sights, pods };
+                return DeviceReply::PowerRead { answers, pods };
             }
-            let (sights, pods) = tokio::join!(sights, pods_now(context, job));
-            DeviceReply::Looked { sights, pods }
+            let (answers, pods) = tokio::join!(answers, pods_now(context, job));
+            DeviceReply::PowerRead { answers, pods }
         }
         DeviceOrder::Off(attempt) => {
             // To those that were written down, and to no other.
@@ -127,8 +127,8 @@ pub async fn run(context: &Context, job: &Job) -> DeviceReply {
             let devices = job.level.devices.iter().filter(is_written);
             let commands = devices.map(|device| power_off::off(context, job, device, attempt));
             let results = join_all(commands).await.into_iter().collect();
-            let sights = job.heard.take();
-            DeviceReply::Commanded { sights, results }
+            let answers = job.heard.take();
+            DeviceReply::Commanded { answers, results }
         }
         DeviceOrder::On(attempt) => {
             let names = &attempt.devices;
@@ -147,21 +147,21 @@ pub async fn run(context: &Context, job: &Job) -> DeviceReply {
 pub fn lost(job: &Job) -> DeviceReply {
     let why = "the work with the device ended without an answer";
     let mut reply = unanswered(&job.order, &job.level.devices, why);
-    if let DeviceReply::Commanded { sights, .. } = &mut reply {
-        *sights = job.heard.take();
+    if let DeviceReply::Commanded { answers, .. } = &mut reply {
+        *answers = job.heard.take();
     }
     reply
 }
 
 /// The answer to an order that could not be carried out, or whose work was lost on the way. A command may have been sent then.
 pub fn unanswered(order: &DeviceOrder, devices: &[Device], why: &str) -> DeviceReply {
-    let sight = |device: &Device| Sight {
+    let sight = |device: &Device| DeviceAnswer {
         device: device.clone(),
         reading: Err(why.to_owned()),
     };
     match order {
-        DeviceOrder::Look => DeviceReply::Looked {
-            sights: devices.iter().map(sight).collect(),
+        DeviceOrder::ReadPower => DeviceReply::PowerRead {
+            answers: devices.iter().map(sight).collect(),
             pods: None,
         },
         DeviceOrder::Off(attempt) => {
@@ -171,7 +171,7 @@ pub fn unanswered(order: &DeviceOrder, devices: &[Device], why: &str) -> DeviceR
             };
             let names = attempt.devices.iter().cloned();
             DeviceReply::Commanded {
-                sights: Vec::new(),
+                answers: Vec::new(),
                 results: names.map(|name| (name, result.clone())).collect(),
             }
         }
@@ -208,7 +208,7 @@ async fn driver(
     device: &Device,
 ) -> Result<(String, Arc<dyn FenceDriver>), String> {
     if device.manual {
-        let word = word::heard(&job.settings, clock::since_boot());
+        let word = manual_confirmation::valid_confirmation(&job.settings, clock::since_boot());
         let driver = Manual::new(word, Clock::SYSTEM);
         return Ok((device.version.clone(), Arc::new(driver)));
     }
@@ -229,7 +229,7 @@ async fn driver(
     Ok((version, driver))
 }
 
-async fn look(context: &Context, job: &Job, device: &Device) -> Sight {
+async fn look(context: &Context, job: &Job, device: &Device) -> DeviceAnswer {
     // A rack that is dark keeps hundreds of looks waiting: without a file left, no other device could be asked, nor /livez answered.
     let is_bounded = job.claim.is_none() && !device.manual;
     let _room = match is_bounded {
@@ -254,7 +254,7 @@ async fn look(context: &Context, job: &Job, device: &Device) -> Sight {
     if let Ok(reading) = &reading {
         job.heard.note(device, reading);
     }
-    Sight {
+    DeviceAnswer {
         device: device.clone(),
         reading,
     }

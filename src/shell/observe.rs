@@ -8,7 +8,7 @@ use super::context::Context;
 use super::slim::{SlimAttachment, SlimLease, SlimNode, pod_view};
 use crate::api::fence::NodeFence;
 use crate::clock;
-use crate::core::observed::{AttachmentView, LeaseView, NodeView, Observed, PodView, Seen};
+use crate::core::observed::{AttachmentView, LeaseView, NodeView, Observed, PodView, Read};
 use crate::core::plan::Needs;
 use crate::core::quiesce::tolerating;
 use futures::future::try_join_all;
@@ -21,10 +21,10 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 /// Quorum GET of a Node.
-pub async fn node(context: &Context, name: &str) -> Seen<SlimNode> {
+pub async fn node(context: &Context, name: &str) -> Read<SlimNode> {
     let seen = context.revision.node(name);
     let node = get(Api::<SlimNode>::all(context.reads.clone()), name).await;
-    if let Seen::Present(node) = &node {
+    if let Read::Present(node) = &node {
         context.revision.note_node(seen, &node.metadata);
     }
     node
@@ -35,17 +35,17 @@ pub struct Reads {
     /// When they were asked for (time since boot).
     pub asked: Duration,
     name: String,
-    node: Seen<SlimNode>,
-    view: Seen<NodeView>,
+    node: Read<SlimNode>,
+    view: Read<NodeView>,
     others: Others,
 }
 
 /// What a round may read besides the Node, each by a request of its own.
 struct Others {
-    lease: Seen<LeaseView>,
-    pods: Seen<Vec<PodView>>,
-    starting: Seen<Vec<PodView>>,
-    attachments: Seen<Vec<AttachmentView>>,
+    lease: Read<LeaseView>,
+    pods: Read<Vec<PodView>>,
+    starting: Read<Vec<PodView>>,
+    attachments: Read<Vec<AttachmentView>>,
 }
 
 impl Reads {
@@ -69,7 +69,7 @@ impl Reads {
 
     /// Has the Node not been read? One that does not exist has.
     pub fn is_unread(&self) -> bool {
-        matches!(self.view, Seen::Failed(_) | Seen::NotRead)
+        matches!(self.view, Read::Failed(_) | Read::NotRead)
     }
 
     /// Reads what else is needed; the NodeFence is given back as well, as far as it is.
@@ -78,17 +78,17 @@ impl Reads {
         context: &Context,
         fence: &str,
         needs: Needs,
-    ) -> (Observed, Seen<NodeFence>) {
+    ) -> (Observed, Read<NodeFence>) {
         let name = self.name.as_str();
         let read = &self.others;
         let missing = Needs {
-            lease: needs.lease && read.lease == Seen::NotRead,
-            pods: needs.pods && read.pods == Seen::NotRead,
+            lease: needs.lease && read.lease == Read::NotRead,
+            pods: needs.pods && read.pods == Read::NotRead,
             starting: match read.starting {
-                Seen::NotRead => needs.starting,
+                Read::NotRead => needs.starting,
                 _ => Vec::new(),
             },
-            attachments: needs.attachments && read.attachments == Seen::NotRead,
+            attachments: needs.attachments && read.attachments == Read::NotRead,
             ..needs
         };
         let (others, kubelet_answers) = tokio::join!(others(context, name, &missing), async {
@@ -149,59 +149,59 @@ async fn others(context: &Context, name: &str, wanted: &Needs) -> Others {
     }
 }
 
-async fn if_wanted<T>(wanted: bool, read: impl Future<Output = Seen<T>>) -> Seen<T> {
+async fn if_wanted<T>(wanted: bool, read: impl Future<Output = Read<T>>) -> Read<T> {
     match wanted {
         true => read.await,
-        false => Seen::NotRead,
+        false => Read::NotRead,
     }
 }
 
 /// Quorum GET of the kubelet's Lease. A missing one never moves.
-pub async fn lease(reads: &Client, node: &str) -> Seen<LeaseView> {
+pub async fn lease(reads: &Client, node: &str) -> Read<LeaseView> {
     match get(
         Api::<SlimLease>::namespaced(reads.clone(), "kube-node-lease"),
         node,
     )
     .await
     {
-        Seen::Present(lease) => Seen::Present(lease.view()),
-        Seen::Absent => Seen::Present(LeaseView {
+        Read::Present(lease) => Read::Present(lease.view()),
+        Read::Absent => Read::Present(LeaseView {
             renew_time: String::new(),
         }),
-        Seen::Failed(reason) => Seen::Failed(reason),
-        Seen::NotRead => Seen::NotRead,
+        Read::Failed(reason) => Read::Failed(reason),
+        Read::NotRead => Read::NotRead,
     }
 }
 
 /// Quorum LIST of the node's pods.
-pub async fn pods(context: &Context, node: &str) -> Seen<Vec<PodView>> {
+pub async fn pods(context: &Context, node: &str) -> Read<Vec<PodView>> {
     let params = ListParams::default().fields(&format!("spec.nodeName={node}"));
     let pods = list(context, &Api::<Pod>::all(context.reads.clone()), &params).await;
     seen_map(pods, |pods: Vec<Pod>| pods.iter().map(pod_view).collect())
 }
 
 /// Quorum GETs of these pods, by name and UID: those that still exist. One of another UID is another pod.
-async fn same_pods(context: &Context, pods: &[PodView]) -> Seen<Vec<PodView>> {
+async fn same_pods(context: &Context, pods: &[PodView]) -> Read<Vec<PodView>> {
     let one = |pod: &PodView| {
         let api = Api::<Pod>::namespaced(context.reads.clone(), &pod.namespace);
         let (name, uid) = (pod.name.clone(), pod.uid.clone());
         async move {
             let pod = seen_map(get(api, &name).await, |pod| pod_view(&pod));
             match pod {
-                Seen::Present(pod) if pod.uid == uid => Ok(Some(pod)),
-                Seen::Present(_) | Seen::Absent => Ok(None),
-                Seen::Failed(reason) => Err(reason),
-                Seen::NotRead => Err("it was not read".to_owned()),
+                Read::Present(pod) if pod.uid == uid => Ok(Some(pod)),
+                Read::Present(_) | Read::Absent => Ok(None),
+                Read::Failed(reason) => Err(reason),
+                Read::NotRead => Err("it was not read".to_owned()),
             }
         }
     };
     match try_join_all(pods.iter().map(one)).await {
-        Ok(pods) => Seen::Present(pods.into_iter().flatten().collect()),
-        Err(reason) => Seen::Failed(reason),
+        Ok(pods) => Read::Present(pods.into_iter().flatten().collect()),
+        Err(reason) => Read::Failed(reason),
     }
 }
 
-async fn attachments(context: &Context, node: &str) -> Seen<Vec<AttachmentView>> {
+async fn attachments(context: &Context, node: &str) -> Read<Vec<AttachmentView>> {
     let api = Api::<SlimAttachment>::all(context.reads.clone());
     let all = list(context, &api, &ListParams::default()).await;
     let of_node = |all: Vec<SlimAttachment>| {
@@ -221,7 +221,7 @@ async fn tolerated_volumes(context: &Context, pods: &[PodView]) -> Vec<String> {
         for claim in &pod.claims {
             let api =
                 Api::<PersistentVolumeClaim>::namespaced(context.reads.clone(), &pod.namespace);
-            if let Seen::Present(claim) = get(api, claim).await
+            if let Read::Present(claim) = get(api, claim).await
                 && is_bound(&claim)
             {
                 volumes.extend(claim.spec.and_then(|spec| spec.volume_name));
@@ -252,15 +252,15 @@ fn is_whole<K: Resource>(object: &K, name: &str) -> bool {
     meta.name.as_deref() == Some(name) && meta.uid.as_ref().is_some_and(|uid| !uid.is_empty())
 }
 
-async fn get<K: Resource + Clone + DeserializeOwned + Debug>(api: Api<K>, name: &str) -> Seen<K> {
+async fn get<K: Resource + Clone + DeserializeOwned + Debug>(api: Api<K>, name: &str) -> Read<K> {
     match ask(api.get(name)).await {
-        Ok(object) if is_whole(&object, name) => Seen::Present(object),
-        Ok(_) => Seen::Failed(format!("what was answered is not {name}")),
+        Ok(object) if is_whole(&object, name) => Read::Present(object),
+        Ok(_) => Read::Failed(format!("what was answered is not {name}")),
         // A proxy's 404 is no word of the API server.
         Err(AskError::Refused { code, reason, .. }) if code == 404 && reason == "NotFound" => {
-            Seen::Absent
+            Read::Absent
         }
-        Err(error) => Seen::Failed(error.to_string()),
+        Err(error) => Read::Failed(error.to_string()),
     }
 }
 
@@ -268,11 +268,11 @@ async fn list<K: Resource + Clone + DeserializeOwned + Debug>(
     context: &Context,
     api: &Api<K>,
     params: &ListParams,
-) -> Seen<Vec<K>> {
+) -> Read<Vec<K>> {
     let newest = context.revision.newest();
     let list: ObjectList<K> = match ask(api.list(params)).await {
         Ok(list) => list,
-        Err(error) => return Seen::Failed(error.to_string()),
+        Err(error) => return Read::Failed(error.to_string()),
     };
     // We ask for no pages, so a list that goes on elsewhere was cut by somebody (F22).
     if list
@@ -281,7 +281,7 @@ async fn list<K: Resource + Clone + DeserializeOwned + Debug>(
         .as_deref()
         .is_some_and(|token| !token.is_empty())
     {
-        return Seen::Failed("the list is not complete".to_owned());
+        return Read::Failed("the list is not complete".to_owned());
     }
     if list
         .metadata
@@ -289,30 +289,30 @@ async fn list<K: Resource + Clone + DeserializeOwned + Debug>(
         .as_deref()
         .is_none_or(str::is_empty)
     {
-        return Seen::Failed("the list does not say of which version it is".to_owned());
+        return Read::Failed("the list does not say of which version it is".to_owned());
     }
     context
         .revision
         .note(newest, list.metadata.resource_version.as_deref());
-    Seen::Present(list.items)
+    Read::Present(list.items)
 }
 
-fn seen_map<T, U>(seen: Seen<T>, map: impl FnOnce(T) -> U) -> Seen<U> {
+fn seen_map<T, U>(seen: Read<T>, map: impl FnOnce(T) -> U) -> Read<U> {
     match seen {
-        Seen::Present(value) => Seen::Present(map(value)),
-        Seen::Absent => Seen::Absent,
-        Seen::Failed(reason) => Seen::Failed(reason),
-        Seen::NotRead => Seen::NotRead,
+        Read::Present(value) => Read::Present(map(value)),
+        Read::Absent => Read::Absent,
+        Read::Failed(reason) => Read::Failed(reason),
+        Read::NotRead => Read::NotRead,
     }
 }
 
 /// Quorum GET of a NodeFence.
-pub async fn fence(context: &Context, name: &str) -> Seen<NodeFence> {
+pub async fn fence(context: &Context, name: &str) -> Read<NodeFence> {
     get(Api::<NodeFence>::all(context.reads.clone()), name).await
 }
 
 /// Quorum LIST of all NodeFences that can be decoded.
-pub async fn fences(context: &Context) -> Seen<Vec<NodeFence>> {
+pub async fn fences(context: &Context) -> Read<Vec<NodeFence>> {
     let api = Api::<DeserializeGuard<NodeFence>>::all(context.reads.clone());
     let list = list(context, &api, &ListParams::default()).await;
     seen_map(list, |guards| {

@@ -19,7 +19,7 @@ use crate::api::policy::{NodeFencingPolicy, NodeFencingPolicyStatus};
 use crate::clock::Clock;
 use crate::core::assess::others::{Attached, Served, signs};
 use crate::core::assess::{Assessment, World, assess};
-use crate::core::keep_off::next_expiry;
+use crate::core::exclusions::next_expiry;
 use crate::core::window::{mode, next_change};
 use crate::fence::targets;
 use jiff::Timestamp;

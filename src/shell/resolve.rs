@@ -18,13 +18,13 @@ use crate::api::settings::{ApprovalMode, FenceLevel, FenceMode, LevelRequirement
 use crate::clock;
 use crate::core::control::Control;
 use crate::core::delay::{HeldCondition, Now, Since};
-use crate::core::identity::{one_and_the_same, same_device_words};
+use crate::core::identity::{one_and_the_same, same_device_message};
 use crate::core::incident::{Approval, Device, Level, Record, Settings};
+use crate::core::manual_confirmation::ManualConfirmation;
 use crate::core::observed::NodeView;
 use crate::core::proof::{IdentityRule, Require, Verification};
 use crate::core::select::serving;
 use crate::core::window::{self, Begun, Effective, Unusable, rank};
-use crate::core::word::Word;
 use crate::core::{delay, select, support, taint};
 use crate::fence::targets;
 use jiff::{SignedDuration, Timestamp};
@@ -143,7 +143,7 @@ pub fn settings(
         approval_timeout: Duration::from_secs(frozen.approval.timeout_seconds.into()),
         approval_on_timeout: frozen.approval.on_timeout,
         unsupported: support::unsupported_fence(spec, None),
-        word,
+        confirmation: word,
         released: spec.desired_state == DesiredState::Released,
         stop: if human || spec.trigger.type_ == TriggerType::External {
             None
@@ -251,16 +251,16 @@ fn refuse_the_same_twice(
     let Some(pair) = one_and_the_same(&named) else {
         return;
     };
-    let words = same_device_words(level, pair, node);
+    let words = same_device_message(level, pair, node);
     for device in devices.iter_mut().filter(|device| device.name == pair.1) {
         device.identity = IdentityRule::Refused(words.clone());
     }
 }
 
 /// What a human has said of the machine.
-fn word(fence: &NodeFence, moments: Moments) -> Option<Word> {
+fn word(fence: &NodeFence, moments: Moments) -> Option<ManualConfirmation> {
     let said = fence.spec.manual_confirmation.as_ref()?;
-    Some(Word {
+    Some(ManualConfirmation {
         user: said.user.clone(),
         node_uid: said.node_uid.clone(),
         given: moments.word_given?,

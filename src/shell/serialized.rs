@@ -143,14 +143,14 @@ impl FenceSession for SerializedSession {
 mod tests {
     use super::*;
     use crate::clock::Clock;
-    use crate::core::word::Heard;
+    use crate::core::manual_confirmation::ValidConfirmation;
     use crate::fence::manual::Manual;
     use futures::poll;
     use std::time::Duration;
 
     /// A device of this group that answers at once.
     fn device(group: &Arc<Mutex<()>>) -> Box<dyn FenceSession> {
-        let heard = Heard {
+        let heard = ValidConfirmation {
             user: "alice".to_owned(),
             valid_until: Duration::MAX,
         };

@@ -14,7 +14,7 @@ const NAMED_IN: [&str; 19] = [
     "crates/core/src/assess/words.rs",
     "crates/core/src/hold.rs",
     "crates/core/src/identity.rs",
-    "crates/core/src/keep_off.rs",
+    "crates/core/src/exclusions.rs",
     "crates/core/src/record.rs",
     "crates/core/src/record/confirmed.rs",
     "crates/drivers/src/address.rs",

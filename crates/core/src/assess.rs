@@ -8,7 +8,7 @@ pub mod others;
 mod words;
 
 use super::delay::Delayed;
-use super::identity::{one_and_the_same, same_device_words};
+use super::identity::{one_and_the_same, same_device_message};
 use super::observed::NodeView;
 use super::select::{Conflict, governing, matches};
 use super::window::{self, effective};
@@ -256,7 +256,7 @@ impl<'a> Devices<'a> {
         };
         let named: Vec<_> = of_level.iter().map(named).collect();
         let pair = one_and_the_same(&named)?;
-        Some(same_device_words(&level.name, pair, &node.name))
+        Some(same_device_message(&level.name, pair, &node.name))
     }
 
     fn can(&self, device: &FenceDevice, node: &NodeView, mode: FenceMode) -> bool {

@@ -38,7 +38,7 @@ impl OffResult {
     }
 
     /// What the answer counts as in metrics and log. The record waits for the effect ([`Self::recorded`]).
-    pub fn word(&self) -> AttemptResult {
+    pub fn outcome(&self) -> AttemptResult {
         match self {
             Self::Accepted | Self::Landed | Self::AlreadyOff => AttemptResult::Succeeded,
             Self::NotSent(_) | Self::Silent(_) => AttemptResult::Refused,
@@ -48,11 +48,11 @@ impl OffResult {
 
     /// What the record says of it: nothing of a command that was accepted, before its effect was seen or was not seen in time.
     pub fn recorded(&self) -> Option<AttemptResult> {
-        (*self != Self::Accepted).then(|| self.word())
+        (*self != Self::Accepted).then(|| self.outcome())
     }
 
     /// What happened, for people.
-    pub fn words(&self) -> &str {
+    pub fn message(&self) -> &str {
         match self {
             Self::Accepted => "the device accepted the command",
             Self::Landed => "the device accepted the command, and has read Off since",
@@ -126,7 +126,7 @@ impl OnResult {
     }
 
     /// What the answer counts as in metrics and log. The record waits for the effect.
-    pub fn word(&self) -> AttemptResult {
+    pub fn outcome(&self) -> AttemptResult {
         match self {
             Self::Accepted | Self::AlreadyOn | Self::ReadsOn => AttemptResult::Succeeded,
             Self::NotSent(_) => AttemptResult::Refused,
@@ -135,7 +135,7 @@ impl OnResult {
     }
 
     /// What happened, for people.
-    pub fn words(&self) -> &str {
+    pub fn message(&self) -> &str {
         match self {
             Self::Accepted => "the device accepted the command",
             Self::AlreadyOn => "the device says that the machine already is on",
@@ -146,7 +146,7 @@ impl OnResult {
 
     /// What the record says of it: nothing before the device has read On, or has not in time.
     pub fn recorded(&self) -> Option<AttemptResult> {
-        (!matches!(self, Self::Accepted | Self::AlreadyOn)).then(|| self.word())
+        (!matches!(self, Self::Accepted | Self::AlreadyOn)).then(|| self.outcome())
     }
 
     /// Nothing of it is still to come.

@@ -57,8 +57,8 @@ pub struct Cluster<'a> {
     pub cap: Option<u32>,
 }
 
-fn hold(reason: HeldBy, words: String) -> Result<(), Hold> {
-    Err(Hold { reason, words })
+fn hold(reason: HeldBy, message: String) -> Result<(), Hold> {
+    Err(Hold { reason, message })
 }
 
 /// May this incident act now?
@@ -88,10 +88,10 @@ pub fn admit(
 
 /// The operator itself runs there: what it would do last is to cut its own power, half-way through.
 pub fn own_node(node: &str, own_node: Option<&str>) -> Option<Hold> {
-    let words = "the operator itself runs on this node; another replica has to fence it";
+    let message = "the operator itself runs on this node; another replica has to fence it";
     (own_node == Some(node)).then(|| Hold {
         reason: HeldBy::OwnNode,
-        words: words.to_owned(),
+        message: message.to_owned(),
     })
 }
 
@@ -107,8 +107,8 @@ fn quorum(mine: &Open, cluster: &Cluster<'_>) -> Result<(), Hold> {
     }
     // Of a member whose Node is gone nobody knows any more that it is one: the next would be counted without it.
     if mine.deletes {
-        let words = "a control-plane node that is deleted would not count for the quorum any more; use `recovery.strategy: OutOfServiceTaint` for these nodes, or set `budget.controlPlane: Ignore`";
-        return hold(HeldBy::Quorum, words.to_owned());
+        let message = "a control-plane node that is deleted would not count for the quorum any more; use `recovery.strategy: OutOfServiceTaint` for these nodes, or set `budget.controlPlane: Ignore`";
+        return hold(HeldBy::Quorum, message.to_owned());
     }
     let left = members
         .iter()
@@ -118,11 +118,11 @@ fn quorum(mine: &Open, cluster: &Cluster<'_>) -> Result<(), Hold> {
     if left >= needed {
         return Ok(());
     }
-    let words = format!(
+    let message = format!(
         "{left} of {} control-plane nodes would be left Ready, quorum needs {needed}; bring one back, or set `budget.controlPlane: Ignore`",
         members.len()
     );
-    hold(HeldBy::Quorum, words)
+    hold(HeldBy::Quorum, message)
 }
 
 fn concurrent(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(), Hold> {
@@ -138,11 +138,11 @@ fn concurrent(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(),
         let first = same_policy()
             .find(|other| other.admitted)
             .map_or("", |other| other.fence.as_str());
-        let words = format!(
+        let message = format!(
             "{running} of at most {limit} fences of policy {} are under way (`budget.maxConcurrent`), {first} first; this one waits for its turn, or approve it (`spec.approval`)",
             mine.policy
         );
-        return hold(HeldBy::MaxConcurrent, words);
+        return hold(HeldBy::MaxConcurrent, message);
     }
     let ahead: Vec<_> = same_policy()
         .filter(|other| !other.admitted && other.waits.is_some())
@@ -151,12 +151,12 @@ fn concurrent(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(),
         .collect();
     let oldest = ahead.iter().min();
     if let Some((_, first)) = oldest.filter(|_| running + ahead.len() >= limit) {
-        let words = format!(
+        let message = format!(
             "{} older incident(s) of policy {} go before it (`budget.maxConcurrent` {limit}), {first} first; this one waits for its turn, or approve it (`spec.approval`)",
             ahead.len(),
             mine.policy
         );
-        return hold(HeldBy::MaxConcurrent, words);
+        return hold(HeldBy::MaxConcurrent, message);
     }
     Ok(())
 }
@@ -185,11 +185,11 @@ fn failure_domain(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result
         return Ok(());
     }
     let mine_domain = mine_domain.map_or("(no label)", |domain| domain.as_str());
-    let words = format!(
+    let message = format!(
         "{running} fence(s) are under way in {} {mine_domain}, at most {} may be (`budget.failureDomain`)",
         domain.topology_key, domain.max_concurrent
     );
-    hold(HeldBy::FailureDomain, words)
+    hold(HeldBy::FailureDomain, message)
 }
 
 /// Too many nodes down at once is more likely a switch, a power feed or the API server than that many machines.
@@ -215,10 +215,10 @@ fn healthy(budget: &Budget, cluster: &Cluster<'_>) -> Result<(), Hold> {
             shorten(&gone)
         ),
     };
-    let words = format!(
+    let message = format!(
         "{healthy} of {total} nodes of the policy are Ready{gone}, `budget.minHealthy` wants {needed}; if these machines are really down, approve this NodeFence (`spec.approval`)"
     );
-    hold(HeldBy::Storm, words)
+    hold(HeldBy::Storm, message)
 }
 
 /// How many of a policy's nodes must be Ready (`budget.minHealthy`).
@@ -239,11 +239,11 @@ fn hourly(budget: &Budget, cluster: &Cluster<'_>, now: Duration) -> Result<(), H
     if recent < usize::try_from(budget.max_per_hour).unwrap_or(1) {
         return Ok(());
     }
-    let words = format!(
+    let message = format!(
         "{recent} fences of the policy began in the last hour, `budget.maxPerHour` is {}; goes on by itself, or approve it",
         budget.max_per_hour
     );
-    hold(HeldBy::MaxPerHour, words)
+    hold(HeldBy::MaxPerHour, message)
 }
 
 /// The last to be asked: of all policies only those queue here that their own would let through, or one policy's queue would keep the
@@ -268,14 +268,14 @@ fn cluster_wide(mine: &Open, cluster: &Cluster<'_>) -> Result<(), Hold> {
         .iter()
         .min_by_key(|(created, other)| (*created, &other.fence));
     let first = running.first().copied().or(oldest.map(|(_, other)| *other));
-    let words = format!(
+    let message = format!(
         "{} fences are under way in the cluster and {} older incident(s) go before it, at most {limit} may be (`--max-concurrent-fences`), \
          {} first; this one waits for its turn, or approve it (`spec.approval`)",
         running.len(),
         ahead.len(),
         first.map_or("", |other| other.fence.as_str())
     );
-    hold(HeldBy::ClusterCap, words)
+    hold(HeldBy::ClusterCap, message)
 }
 
 /// The Nodes that this policy had deleted and that are not there again, as long as the records of that are kept: machines that are down, which

@@ -43,7 +43,7 @@ impl Since {
     }
 
     /// When this process first heard of it (time since boot).
-    pub fn heard(self) -> Duration {
+    pub fn received(self) -> Duration {
         self.seen
     }
 
@@ -198,7 +198,7 @@ pub struct Delay {
     /// Over at this moment (time since boot).
     pub until: Duration,
     /// In words, naming the field.
-    pub words: String,
+    pub message: String,
 }
 
 /// An unhealthy node that has to wait, or is left alone.
@@ -211,7 +211,7 @@ pub struct Delayed {
     /// Why it has no incident.
     pub why: Why,
     /// Which node, until when, and why.
-    pub words: String,
+    pub message: String,
 }
 
 /// Why an unhealthy node has no incident.
@@ -219,7 +219,7 @@ pub struct Delayed {
 pub enum Why {
     /// A wait, over at this moment (time since boot).
     Wait(Duration),
-    /// The policy keeps its hands off it, for this reason ([`super::keep_off`]).
+    /// The policy keeps its hands off it, for this reason ([`super::exclusion`]).
     KeptOff(HeldBy),
 }
 
@@ -235,7 +235,7 @@ pub fn delay(
     );
     let young = start.map(|start| Delay {
         until: start.since.over(Duration::from_secs(uptime.into())),
-        words: match start.beginning {
+        message: match start.beginning {
             Beginning::Joined => {
                 format!("it joined less than {uptime} s ago (`exclusions.minUptimeSeconds`)")
             }
@@ -246,7 +246,7 @@ pub fn delay(
     });
     let fenced = last.map(|last| Delay {
         until: last.since.over(Duration::from_secs(cooldown.into())),
-        words: format!(
+        message: format!(
             "its last incident, NodeFence {}, ended less than {cooldown} s ago (`budget.cooldownSeconds`)",
             last.name
         ),

@@ -8,11 +8,11 @@ use super::control::Control;
 use super::incident::{Approval, Device, Level, Record, Settings};
 use super::memory::OwnClaim;
 use super::observed::{
-    CLAIM, ConditionView, LeaseView, NodeView, OUT_OF_SERVICE, Observed, PodView, Seen, TaintView,
+    CLAIM, ConditionView, LeaseView, NodeView, OUT_OF_SERVICE, Observed, PodView, Read, TaintView,
 };
+use super::power_history::PowerHistory;
 use super::proof::{Case, DeviceReadings, IdentityRule, Proof, Require, Verification, judge};
 use super::reading::{Identity, PowerState, Reading};
-use super::said::Said;
 use fencing_api::settings::{
     ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
 };
@@ -62,7 +62,7 @@ pub fn settings() -> Settings {
         approval_timeout: Duration::from_secs(3600),
         approval_on_timeout: ApprovalTimeout::Wait,
         unsupported: None,
-        word: None,
+        confirmation: None,
         released: false,
         stop: None,
         record: Record::default(),
@@ -153,15 +153,15 @@ pub fn taint(key: &str, value: &str, effect: &str) -> TaintView {
 /// A node from which everything has gone.
 pub fn drained() -> Observed {
     Observed {
-        node: Seen::NotRead,
-        lease: Seen::NotRead,
-        pods: Seen::Present(Vec::new()),
-        starting: Seen::NotRead,
-        attachments: Seen::Present(Vec::new()),
+        node: Read::NotRead,
+        lease: Read::NotRead,
+        pods: Read::Present(Vec::new()),
+        starting: Read::NotRead,
+        attachments: Read::Present(Vec::new()),
         attachments_cached: Vec::new(),
         tolerated_volumes: Vec::new(),
         kubelet_answers: false,
-        evidence: Seen::Present(false),
+        evidence: Read::Present(false),
         hold: None,
         claim_of_other_fence: false,
         cleared_by: None,
@@ -261,9 +261,9 @@ pub fn proof(claim: &str) -> Proof {
         devices: &off_readings(),
         others: &[],
         require: Require::All,
-        said: &Said::default(),
+        power_history: &PowerHistory::default(),
         verification: &verification(),
-        word_until: None,
+        confirmed_until: None,
     };
     judge(&case, Duration::from_secs(14)).expect("a proof")
 }

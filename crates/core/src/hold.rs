@@ -205,11 +205,11 @@ impl fmt::Display for HeldBy {
 /// Why an incident may not act now.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Hold {
-    /// A brake of the budget ([`super::budget`]), why the policy keeps its hands off the node ([`super::keep_off`]), or
+    /// A brake of the budget ([`super::budget`]), why the policy keeps its hands off the node ([`super::exclusion`]), or
     /// [`HeldBy::OtherNodeFence`], where another NodeFence sees to the Node or has cleared it.
     pub reason: HeldBy,
     /// What holds it, with the numbers, and the way out.
-    pub words: String,
+    pub message: String,
 }
 
 #[cfg(test)]

@@ -82,8 +82,8 @@ pub const DUPLICATE_TARGET: &str = "DuplicateTarget";
 pub fn judge(device: &FenceDevice, node: &NodeView, found: &Identity) -> Verdict {
     let check = device.spec.identity_check;
     if check == IdentityCheck::Skip {
-        let words = "`identityCheck` is Skip: nothing is compared, whoever wrote the FenceDevice vouches for its wiring";
-        return Verdict::Unchecked("Skipped", words.to_owned());
+        let message = "`identityCheck` is Skip: nothing is compared, whoever wrote the FenceDevice vouches for its wiring";
+        return Verdict::Unchecked("Skipped", message.to_owned());
     }
     let named = found.system_uuid.as_deref();
     let Some(named) = named.filter(|uuid| usable_uuid(uuid).is_some()) else {
@@ -98,9 +98,9 @@ pub fn judge(device: &FenceDevice, node: &NodeView, found: &Identity) -> Verdict
 fn unusable(check: IdentityCheck, named: Option<&str>) -> Verdict {
     match (check, named) {
         (IdentityCheck::BestEffort, None) => {
-            let words =
+            let message =
                 "the device names no system UUID, and `identityCheck` is BestEffort: it is believed";
-            Verdict::Unchecked("NotNamed", words.to_owned())
+            Verdict::Unchecked("NotNamed", message.to_owned())
         }
         (_, None) => Verdict::Refused(
             UNUSABLE,
@@ -142,7 +142,7 @@ fn judge_pinned(node: &NodeView, pin: &PinnedSystem, named: &str, found: &Identi
 
 fn judge_unpinned(check: IdentityCheck, node: &NodeView, named: &str, found: &Identity) -> Verdict {
     if usable_uuid(&node.system_uuid).is_none() {
-        let words = format!(
+        let message = format!(
             "Node {} reports system UUID `{}`, which identifies no machine, so {named} cannot be pinned for it",
             node.name, node.system_uuid
         );
@@ -150,11 +150,11 @@ fn judge_unpinned(check: IdentityCheck, node: &NodeView, named: &str, found: &Id
             IdentityCheck::Required => Verdict::Refused(
                 UNUSABLE,
                 format!(
-                    "{words}; set `identityCheck` to BestEffort or Skip if you vouch for the wiring"
+                    "{message}; set `identityCheck` to BestEffort or Skip if you vouch for the wiring"
                 ),
             ),
             IdentityCheck::BestEffort | IdentityCheck::Skip => {
-                Verdict::Unchecked("NotComparable", words)
+                Verdict::Unchecked("NotComparable", message)
             }
         };
     }
@@ -250,8 +250,8 @@ pub fn duplicates(wires: &[Wire], reports: &Reports<'_>) -> BTreeMap<(String, St
     };
     let mut blocked = BTreeMap::new();
     for wire in wires {
-        if let Some(words) = reported::twice(wire, reports) {
-            blocked.insert((wire.device.clone(), wire.node.clone()), words);
+        if let Some(message) = reported::twice(wire, reports) {
+            blocked.insert((wire.device.clone(), wire.node.clone()), message);
         }
     }
     note_shared(wires, by_uuid, &mut blocked, |wire, _| {
@@ -318,7 +318,7 @@ fn may_be_the_same(one: &[String], other: &[String]) -> bool {
 }
 
 /// Why a level that needs both of these devices proves nothing, and the way out.
-pub fn same_device_words(level: &str, (first, second): (&str, &str), node: &str) -> String {
+pub fn same_device_message(level: &str, (first, second): (&str, &str), node: &str) -> String {
     format!(
         "level `{level}` needs all of its devices, and FenceDevice {first} and {second} are, or may be, one and the same for Node {node}: nobody would look at its other supply; correct the address, `systemID` or `outlets` of one of them, or keep it out of the level by `deviceSelector`"
     )
@@ -347,8 +347,8 @@ fn note_shared<K: Ord>(
         for wire in group {
             let others = group.iter().filter(|other| other.node != wire.node);
             let others: Vec<&Wire> = others.take(OTHERS_NAMED_MAX).copied().collect();
-            let words = format!("{} {}", shared_with(wire, key), too(&others));
-            blocked.insert((wire.device.clone(), wire.node.clone()), words);
+            let message = format!("{} {}", shared_with(wire, key), too(&others));
+            blocked.insert((wire.device.clone(), wire.node.clone()), message);
         }
     }
 }

@@ -8,12 +8,12 @@ use super::attempt::{Attempt, OffResult, OnAttempt};
 use super::control::Control;
 use super::delay::HeldCondition;
 use super::hold::HeldBy;
+use super::manual_confirmation::ManualConfirmation;
 use super::observed::{DETACHING, NodeView, OUT_OF_SERVICE, PodView};
 use super::power_on::{PowerOn, Tries};
 use super::proof::{DeviceReadings, IdentityRule, Require, Verification};
 use super::stage::Stage;
 use super::taint::{self, Detachment, NodeDeletion, NodePatch};
-use super::word::Word;
 use fencing_api::settings::{
     ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
 };
@@ -117,7 +117,7 @@ pub struct Record {
     /// How long a human's word had been waited for.
     pub approval_waited: Duration,
     /// A human's word that the machine is off was refused for good, in these words.
-    pub word_refuted: Option<String>,
+    pub confirmation_refused: Option<String>,
     /// Life beside a device that read Off, in words, the first two (S22).
     pub contradictions: Vec<String>,
     /// FenceDevices that said On when others had read Off: nothing is proven before they read Off.
@@ -125,7 +125,7 @@ pub struct Record {
     /// FenceDevices that were asked.
     pub asked: Vec<String>,
     /// What may be on its way to the machine though this record does not name it.
-    pub elsewhere: Elsewhere,
+    pub foreign_commands: ForeignCommands,
     /// FenceDevices that an off command has gone to, or may have, each as it was then ([`Device::version`]).
     pub turned_off: BTreeMap<String, String>,
     /// What was done to turn the machine on again, by FenceDevice.
@@ -140,7 +140,7 @@ pub struct Record {
 
 /// Commands that another record names, or none (S23). No date tells how old they are: whoever begins waits as if they had just been sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Elsewhere {
+pub struct ForeignCommands {
     /// It is what the watch has told, which may be late; otherwise a quorum LIST.
     pub by_watch: bool,
     /// Another NodeFence of this Node and boot has an off whose outcome nobody knows.
@@ -205,7 +205,7 @@ pub struct Settings {
     /// What the NodeFence asks for that this version cannot do: it is held.
     pub unsupported: Option<String>,
     /// A human's word that the machine is off.
-    pub word: Option<Word>,
+    pub confirmation: Option<ManualConfirmation>,
     /// `desiredState: Released`.
     pub released: bool,
     /// Stop before the taint, for this reason (policy gone, narrowed).
@@ -243,11 +243,11 @@ impl Settings {
 
     /// The mark that it sets, as it is called in sentences.
     pub fn mark(&self) -> &'static str {
-        taint::in_words(self.mark_key())
+        taint::display_name(self.mark_key())
     }
 
     /// The node's devices that are not of this level: where they answer, they may not speak against it.
-    pub fn witnesses<'a>(&'a self, level: &'a Level) -> impl Iterator<Item = &'a Device> {
+    pub fn other_devices<'a>(&'a self, level: &'a Level) -> impl Iterator<Item = &'a Device> {
         let is_own = |device: &&Device| level.devices.iter().any(|own| own.name == device.name);
         let all = self.levels.iter().flat_map(|level| &level.devices);
         all.filter(move |device| !device.manual && !device.outlets && !is_own(device))
@@ -279,7 +279,7 @@ pub struct Evidence {
     /// Name of the level whose devices gave them.
     pub level: String,
     /// They are a human's word.
-    pub by_word: bool,
+    pub by_confirmation: bool,
     /// Readings per device.
     pub readings: Vec<DeviceReadings>,
 }
@@ -288,7 +288,7 @@ pub struct Evidence {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum DeviceOrder {
     /// One reading of each.
-    Look,
+    ReadPower,
     /// Off, by this attempt; the claim is read again right before each command goes out (F12).
     Off(Attempt),
     /// On, by this attempt; the Node and the NodeFence are read again right before each command goes out.
@@ -355,11 +355,11 @@ pub struct Decision {
     /// Where the incident stands.
     pub stage: Stage,
     /// Why, for the NodeFence, the event and the log.
-    pub words: String,
+    pub message: String,
     /// What holds the incident back: metric label, and reason of the condition `Held`. None in stage Held: what did before, nothing new is
     /// known.
     pub held: Option<HeldBy>,
-    /// A human is needed: `(reason, words)`.
+    /// A human is needed: `(reason, message)`.
     pub escalation: Option<(&'static str, String)>,
     /// Look again at this moment at the latest (time since boot).
     pub wake: Option<Duration>,

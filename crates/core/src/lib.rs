@@ -10,9 +10,9 @@
 //! - a *mark* is the taint under which a node's volumes are taken from it, `out-of-service` or `nodefencing.io/detaching`;
 //! - a *level* is a set of devices that are tried together; a *try* of it is an off command (*attempt*) and the readings after it; a
 //!   *round* over the levels has tried all of them in vain, and a *round* of [`plan::step`] is one pass through it;
-//! - an *order* is device work that is handed out; a *sight* is one answer to a look, a *reading* one of a series;
+//! - an *order* is device work that is handed out; an *answer* is what one device gives to one question, a *reading* one of a series;
 //! - a *proof* lives in memory and dies of age, *evidence* is what the record keeps of it;
-//! - a *word* is a human's confirmation that the machine has no power (*words* are text for people);
+//! - a *manual confirmation* is a human's that the machine has no power; a *message* is text for people;
 //! - a *hold* keeps an incident from acting, a brake of the budget or what the policy says of the node ([`hold`]), a *denial* is a write that the
 //!   API server refuses, an *escalation* calls a human, and an *alarm* is the reason for one that lasts until a try succeeds.
 //!
@@ -37,30 +37,30 @@ pub mod budget;
 pub mod control;
 pub mod delay;
 pub mod election;
+pub mod exclusions;
 #[cfg(any(test, feature = "testing"))]
 pub mod fixtures;
 pub mod history;
 pub mod hold;
 pub mod identity;
 pub mod incident;
-pub mod keep_off;
+pub mod manual_confirmation;
 pub mod memory;
 pub mod observed;
 pub mod outage;
 pub mod plan;
+pub mod power_history;
 pub mod power_on;
 pub mod proof;
+pub mod proof_source;
 pub mod quiesce;
 pub mod reading;
 pub mod record;
 pub mod release;
 pub mod reply;
-pub mod said;
 pub mod select;
 pub mod stage;
 pub mod stranded;
 pub mod support;
 pub mod taint;
 pub mod window;
-pub mod witness;
-pub mod word;

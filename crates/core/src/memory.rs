@@ -4,15 +4,15 @@
 //! anew, quiesce anew, prove anew (S3).
 
 use super::attempt::{Attempt, OffResult};
-use super::incident::{Device, Elsewhere};
+use super::incident::{Device, ForeignCommands};
 use super::observed::{LeaseView, NodeView, PodView};
+use super::power_history::PowerHistory;
 use super::power_on::TurningOn;
 use super::proof::DeviceReadings;
+use super::proof_source::ProofSource;
 use super::quiesce::{Quiesce, coming_back};
 use super::reading::{PowerState, Reading};
-use super::said::Said;
 use super::stage::Stage;
-use super::witness::Witness;
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -32,14 +32,14 @@ pub struct OwnClaim {
 
 /// Answer of a device to one question.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Sight {
+pub struct DeviceAnswer {
     /// The device, as it was asked.
     pub device: Device,
     /// The reading, or why there is none.
     pub reading: Result<Reading, String>,
 }
 
-impl Sight {
+impl DeviceAnswer {
     /// Is it of this device, as it is now? What was read from another version of its FenceDevice says nothing of it.
     pub fn is_of(&self, device: &Device) -> bool {
         (&self.device.name, &self.device.version) == (&device.name, &device.version)
@@ -69,9 +69,9 @@ pub struct Memory {
     /// Another process took our claim over and is left alone until then (time since boot).
     pub rival_until: Option<Duration>,
     /// Another NodeFence had claimed the Node while this one waited.
-    pub outrun: bool,
+    pub superseded: bool,
     /// What was learned for our claim, and goes with it.
-    pub learned: Learned,
+    pub under_claim: ClaimScoped,
     /// Pods found under a claim that has gone, which come back whatever stands there: until a newer list is without them the node is not
     /// claimed. They are no list of its pods, and allow nothing.
     pub found_back: Vec<PodView>,
@@ -82,9 +82,9 @@ pub struct Memory {
     /// The devices have passed the check before the claim, so that only the budget is in the way.
     pub checked: bool,
     /// The level of a human's word has had its turn: after this order.
-    pub word_heeded: Option<u64>,
+    pub confirmation_tried: Option<u64>,
     /// A device, the Lease or the kubelet has spoken against the word, in these words: it counts for nothing any more (S21).
-    pub word_refuted: Option<String>,
+    pub confirmation_refused: Option<String>,
     /// Level that is tried now: index into the settings' levels.
     pub level: usize,
     /// Tries of this level that failed.
@@ -103,7 +103,7 @@ pub struct Memory {
     pub alarm: Option<&'static str>,
     /// When the last look had ended (time since boot). One that waited for a device that hangs is as old as its last answer: it would else
     /// begin again and again.
-    pub looked_at: Duration,
+    pub read_at: Duration,
     /// The off command of this try.
     pub attempt: Option<Attempt>,
     /// Off commands under any claim of this process.
@@ -115,17 +115,17 @@ pub struct Memory {
     /// Number of the last order.
     pub orders: u64,
     /// What each device of the node has said last of its power, since the incident began.
-    pub said: Said,
+    pub power_history: PowerHistory,
     /// The devices that were silent in this incident, or reported a fault: one of them may have been restarted.
     pub silent: BTreeSet<String>,
     /// Life beside a device that read Off, in words, the first two (S22).
     pub contradictions: Vec<String>,
     /// Who has proven the machine down, by whatever claim: each is of the boot that was fenced.
-    pub proven_off_by: Option<Witness>,
+    pub proven_off_by: Option<ProofSource>,
     /// The kubelet's last report then, as it dates it ([`NodeView::last_report`]); none: not known.
     pub proven_report: Option<Timestamp>,
     /// A proof is stored, by this process or the one before it: others go by it.
-    pub told_down: bool,
+    pub proof_published: bool,
     /// Its node was Ready in that very boot since, or was made anew in it.
     pub proof_refuted: bool,
     /// There was a sign of life since, in words: whether the machine is down is not known before it is proven anew.
@@ -140,7 +140,7 @@ pub struct Memory {
     /// An off that another NodeFence has sent, or one whose record is gone, may still land until then (time since boot, S23).
     pub others_off_until: Option<Duration>,
     /// What of others is waited for by these two.
-    pub heeded: Elsewhere,
+    pub known_foreign_commands: ForeignCommands,
     /// What the stored record says of attempts and readings has been taken over.
     pub record_read: bool,
     /// This process has seen `out-of-service` under our claim.
@@ -152,14 +152,14 @@ pub struct Memory {
     /// After a command under the taint: the machine is given until then to go down before it is looked at (time since boot). None: none was
     /// sent yet, or its answer has not been taken in.
     pub reoff_settles_at: Option<Duration>,
-    /// Since when no pod with a volume is left but those in `doomed`, where the operator deletes VolumeAttachments itself.
-    pub vacated: Option<Duration>,
+    /// Since when no pod with a volume is left but those in `terminating`, where the operator deletes VolumeAttachments itself.
+    pub pods_gone_at: Option<Duration>,
     /// UIDs of the pods that were left then, all of them being deleted.
-    pub doomed: BTreeSet<String>,
+    pub terminating: BTreeSet<String>,
     /// The next round lists the VolumeAttachments by quorum, to delete them.
     pub lists_attachments: bool,
     /// Since when nothing is attached any more.
-    pub drained: Option<Duration>,
+    pub detached_at: Option<Duration>,
     /// The next round makes the last check by quorum LIST.
     pub last_check: bool,
     /// The machine is turned on again after the release.
@@ -177,13 +177,13 @@ pub struct Memory {
 /// What is learned for a claim and under it. It goes with it as a whole ([`Memory::forget_claim`]): before the next one the machine may have
 /// run again, so nothing of this counts there (S3). Whatever else is learned for a proof belongs here too.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Learned {
+pub struct ClaimScoped {
     /// Devices of each level when the node was claimed, by the level's name.
     pub devices_claimed: BTreeMap<String, Vec<String>>,
     /// Whether a pod can still start on the node.
     pub quiesce: Quiesce,
     /// Answers to the last look, all devices of the level.
-    pub sights: Vec<Sight>,
+    pub answers: Vec<DeviceAnswer>,
     /// Answers of the confirm engine.
     pub readings: Option<Vec<DeviceReadings>>,
     /// What the devices of the other levels showed while these were read.
@@ -236,8 +236,8 @@ impl Memory {
     /// The Lease that a silent node had when it was claimed: another one forbids the first off command. None: that was waited for already, or a
     /// command has gone out, after which a renewal speaks against the device.
     pub fn lease_of_silence(&self) -> Option<&LeaseView> {
-        let before = self.learned.lease_before.as_ref();
-        before.filter(|_| self.learned.off_waits_until.is_none() && !self.has_commanded)
+        let before = self.under_claim.lease_before.as_ref();
+        before.filter(|_| self.under_claim.off_waits_until.is_none() && !self.has_commanded)
     }
 
     /// Device work begins: its answer has to carry this order's number.
@@ -309,7 +309,7 @@ impl Memory {
     }
 
     /// That off, in words.
-    pub fn late_off_words(&self) -> &'static str {
+    pub fn late_off_message(&self) -> &'static str {
         match self.own_off_until >= self.others_off_until {
             true => "an off command may still land late (`status.attempts`)",
             false => {
@@ -349,10 +349,10 @@ impl Memory {
         self.claim = None;
         self.dropping = false;
         // The list beside a look has a second only: where it takes longer each time, the node would be claimed again and again.
-        self.found_back = coming_back(&self.learned.quiesce.starting)
+        self.found_back = coming_back(&self.under_claim.quiesce.starting)
             .cloned()
             .collect();
-        self.learned = Learned::default();
+        self.under_claim = ClaimScoped::default();
     }
 }
 
@@ -364,14 +364,14 @@ mod tests {
     /// S4: only after a command that was taken, or may have been, may a device have fallen silent with its machine.
     #[test]
     fn who_took_no_command_has_turned_nothing_off() {
-        let words = || "words".to_owned();
+        let message = || "words".to_owned();
         for (result, is_off) in [
             (OffResult::Accepted, true),
             (OffResult::Landed, true),
-            (OffResult::Unknown(words()), true),
-            (OffResult::Late(words()), true),
+            (OffResult::Unknown(message()), true),
+            (OffResult::Late(message()), true),
             (OffResult::AlreadyOff, false),
-            (OffResult::NotSent(words()), false),
+            (OffResult::NotSent(message()), false),
         ] {
             let attempt = Attempt {
                 results: [("bmc".to_owned(), result.clone())].into(),

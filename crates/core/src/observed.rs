@@ -211,7 +211,7 @@ pub struct AttachmentView {
 
 /// What a read returned.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Seen<T> {
+pub enum Read<T> {
     /// Not asked for in this round.
     NotRead,
     /// Asked for, and no answer that can be trusted: the reason, for people.
@@ -222,7 +222,7 @@ pub enum Seen<T> {
     Present(T),
 }
 
-impl<T> Seen<T> {
+impl<T> Read<T> {
     /// The object, if it was read and exists.
     pub fn present(&self) -> Option<&T> {
         match self {
@@ -252,16 +252,16 @@ impl<T> Seen<T> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Observed {
     /// Quorum GET of the Node.
-    pub node: Seen<NodeView>,
+    pub node: Read<NodeView>,
     /// Quorum GET of the kubelet's Lease; a missing Lease is an empty one.
-    pub lease: Seen<LeaseView>,
+    pub lease: Read<LeaseView>,
     /// Quorum LIST of the pods bound to the node, complete.
-    pub pods: Seen<Vec<PodView>>,
+    pub pods: Read<Vec<PodView>>,
     /// Quorum GETs of the pods that could still start when they were last read: those that still exist.
-    pub starting: Seen<Vec<PodView>>,
+    pub starting: Read<Vec<PodView>>,
     /// VolumeAttachments of the node: complete quorum LIST, read only for the last check before a release, and before
     /// some of them are deleted.
-    pub attachments: Seen<Vec<AttachmentView>>,
+    pub attachments: Read<Vec<AttachmentView>>,
     /// VolumeAttachments of the node as the cache has them: for words, and to know when the last check is worth its LIST.
     pub attachments_cached: Vec<AttachmentView>,
     /// Volumes of pods that tolerate `out-of-service`: they stay attached.
@@ -269,7 +269,7 @@ pub struct Observed {
     /// Something answers at the kubelet's port (read only after an off command, and after a sign of life beside a device that reads off).
     pub kubelet_answers: bool,
     /// Quorum GET of the NodeFence, after everything else: is its evidence that of the claim which the Node carries?
-    pub evidence: Seen<bool>,
+    pub evidence: Read<bool>,
     /// What keeps the incident from acting: the budget, its policy, or another fence; none: it is admitted.
     pub hold: Option<super::hold::Hold>,
     /// The claim on the Node belongs to another NodeFence that is still open.
@@ -288,12 +288,12 @@ impl Observed {
     #[must_use]
     pub fn has_failed_read(&self) -> bool {
         let failed = [
-            matches!(self.node, Seen::Failed(_)),
-            matches!(self.lease, Seen::Failed(_)),
-            matches!(self.pods, Seen::Failed(_)),
-            matches!(self.starting, Seen::Failed(_)),
-            matches!(self.attachments, Seen::Failed(_)),
-            matches!(self.evidence, Seen::Failed(_)),
+            matches!(self.node, Read::Failed(_)),
+            matches!(self.lease, Read::Failed(_)),
+            matches!(self.pods, Read::Failed(_)),
+            matches!(self.starting, Read::Failed(_)),
+            matches!(self.attachments, Read::Failed(_)),
+            matches!(self.evidence, Read::Failed(_)),
         ];
         failed.contains(&true)
     }
@@ -310,15 +310,15 @@ mod tests {
         let why = || "etcd is slow".to_owned();
         assert!(!fixtures::drained().has_failed_read());
         let mut absent = fixtures::drained();
-        absent.node = Seen::Absent;
+        absent.node = Read::Absent;
         assert!(!absent.has_failed_read());
         let failing: [fn(&mut Observed, String); 6] = [
-            |it, why| it.node = Seen::Failed(why),
-            |it, why| it.lease = Seen::Failed(why),
-            |it, why| it.pods = Seen::Failed(why),
-            |it, why| it.starting = Seen::Failed(why),
-            |it, why| it.attachments = Seen::Failed(why),
-            |it, why| it.evidence = Seen::Failed(why),
+            |it, why| it.node = Read::Failed(why),
+            |it, why| it.lease = Read::Failed(why),
+            |it, why| it.pods = Read::Failed(why),
+            |it, why| it.starting = Read::Failed(why),
+            |it, why| it.attachments = Read::Failed(why),
+            |it, why| it.evidence = Read::Failed(why),
         ];
         for fail in failing {
             let mut observed = fixtures::drained();

@@ -107,7 +107,10 @@ pub fn forbidden(node: &NodeView, uid: Option<&str>, boot_id: Option<&str>) -> O
         ));
     }
     if let Some(key) = node.marked_by() {
-        return Some(format!("Node {name} carries `{}`", taint::in_words(key)));
+        return Some(format!(
+            "Node {name} carries `{}`",
+            taint::display_name(key)
+        ));
     }
     if let Some(claim) = node.claim() {
         return Some(format!("Node {name} carries claim {claim}"));
@@ -195,8 +198,8 @@ mod tests {
                 "quarantine",
             ),
         ] {
-            let words = refuses(change).unwrap_or_else(|| panic!("not refused: {word}"));
-            assert!(words.contains(word), "{words}");
+            let message = refuses(change).unwrap_or_else(|| panic!("not refused: {word}"));
+            assert!(message.contains(word), "{message}");
         }
         assert!(forbidden(&released(), None, Some("boot-1")).is_some());
         assert!(forbidden(&released(), Some("uid-1"), None).is_some());
@@ -222,8 +225,8 @@ mod tests {
             (OUT_OF_SERVICE, "x", "`node.kubernetes.io/out-of-service`"),
             (DETACHING, "boot-1", "`nodefencing.io/detaching`"),
         ] {
-            let words = by(&[(key, value)]).unwrap_or_else(|| panic!("not taken: {word}"));
-            assert!(words.contains(word), "{words}");
+            let message = by(&[(key, value)]).unwrap_or_else(|| panic!("not taken: {word}"));
+            assert!(message.contains(word), "{message}");
         }
     }
 

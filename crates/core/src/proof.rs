@@ -16,8 +16,8 @@ pub use refusal::NotProven;
 use super::control::Control;
 use super::incident::Device;
 use super::observed::{LeaseView, NodeView, Ready};
+use super::power_history::PowerHistory;
 use super::reading::{PowerState, Reading};
-use super::said::Said;
 use std::time::Duration;
 
 /// A proof dies this long after its last reading was asked for.
@@ -90,7 +90,7 @@ pub struct Case<'a> {
     /// How many of the level's devices must be off.
     pub require: Require,
     /// What each device of the node has said last, in these readings and before.
-    pub said: &'a Said,
+    pub power_history: &'a PowerHistory,
     /// The policy's demands.
     pub verification: &'a Verification,
     /// An off command of this incident has turned the machine off, or may have.
@@ -98,14 +98,14 @@ pub struct Case<'a> {
     /// Something answers at the kubelet's port.
     pub kubelet_answers: bool,
     /// A human's word, where the level rests on one, counts until then (time since boot), and so does what it proves.
-    pub word_until: Option<Duration>,
+    pub confirmed_until: Option<Duration>,
 }
 
 impl Case<'_> {
     /// The level's devices that said Off last, for people.
     fn devices(&self) -> String {
         let says_off =
-            |it: &&DeviceReadings| said(it).is_some_and(|it| it.state == PowerState::Off);
+            |it: &&DeviceReadings| last_reading(it).is_some_and(|it| it.state == PowerState::Off);
         let devices = self.devices.iter().filter(says_off);
         let names: Vec<&str> = devices.map(|device| device.device.as_str()).collect();
         format!("FenceDevice {}", names.join(", "))
@@ -137,7 +137,7 @@ pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
     nobody_contradicts(case)?;
     let off = off_until(case, now);
     // Too short, too old or not by all at once: it proves nothing, and a kubelet that lives beside it speaks against it all the same.
-    if have_said_off(case) {
+    if read_off_last(case) {
         lease_unmoved(case)?;
     }
     let until = off?;
@@ -149,7 +149,7 @@ pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
     let dies = until + PROOF_LIFE;
     Ok(Proof {
         claim: case.claim.to_owned(),
-        valid_until: case.word_until.map_or(dies, |word| word.min(dies)),
+        valid_until: case.confirmed_until.map_or(dies, |word| word.min(dies)),
     })
 }
 
@@ -187,7 +187,7 @@ fn off_until(case: &Case<'_>, now: Duration) -> Result<Duration, NotProven> {
 
 /// Its Off counts: it has read On of this machine, before the incident or, where that was turned off by a command of ours, in it (S25).
 fn can_read_on(case: &Case<'_>, device: &DeviceReadings) -> Result<(), NotProven> {
-    let was_on = case.commanded && case.said.was_on(&device.device, &device.version);
+    let was_on = case.commanded && case.power_history.was_on(&device.device, &device.version);
     if device.control.is_shown() || was_on {
         return Ok(());
     }
@@ -230,12 +230,12 @@ fn off_together(case: &Case<'_>, runs: &[OffRun], until: Duration) -> Result<(),
 /// No device of the node has said On when these had read off, and nothing that takes it back since (S4, S22).
 fn nobody_contradicts(case: &Case<'_>) -> Result<(), NotProven> {
     // Whoever gave the word has seen more than the devices say; what they say to it is asked beside it (S21).
-    if case.word_until.is_some() {
+    if case.confirmed_until.is_some() {
         return Ok(());
     }
     let off = have_read_off(case.devices);
     let contradiction = case
-        .said
+        .power_history
         .contradiction(&off, case.devices.len(), case.require);
     contradiction.map_or(Ok(()), Err)
 }
@@ -251,17 +251,17 @@ pub(super) fn have_read_off(devices: &[DeviceReadings]) -> Vec<&str> {
 }
 
 /// What a device has said last: one that is silent since said it before.
-fn said(device: &DeviceReadings) -> Option<&Reading> {
+fn last_reading(device: &DeviceReadings) -> Option<&Reading> {
     let mut readings = device.readings.iter().rev();
     readings.find(|reading| reading.state != PowerState::Unknown)
 }
 
 /// Is Off what the machine's devices said last, few or old as the readings may be? One of two supplies says nothing: the kubelet lives by the other
 /// one.
-fn have_said_off(case: &Case<'_>) -> bool {
+fn read_off_last(case: &Case<'_>) -> bool {
     let has_said_off = |device: &DeviceReadings| {
         let is_its_own = |it: &Reading| device.identity.check(&device.device, &it.identity).is_ok();
-        said(device).is_some_and(|it| is_off(it, case.quiesced) && is_its_own(it))
+        last_reading(device).is_some_and(|it| is_off(it, case.quiesced) && is_its_own(it))
     };
     match case.require {
         Require::All => !case.devices.is_empty() && case.devices.iter().all(has_said_off),
@@ -374,7 +374,7 @@ fn device_is_off(
             last: device
                 .readings
                 .last()
-                .map_or_else(|| "none".to_owned(), Reading::told),
+                .map_or_else(|| "none".to_owned(), Reading::to_string),
         }),
     }
 }

@@ -237,15 +237,15 @@ mod tests {
         let mut limited = toleration(CLAIM, "Exists", "", "NoExecute");
         limited.seconds = Some(86400);
         let other = toleration(OUT_OF_SERVICE, "Exists", "", "");
-        let words = |all: &[&Toleration]| {
+        let message = |all: &[&Toleration]| {
             let all: Vec<_> = all.iter().copied().cloned().collect();
             tolerates_claim(&all)
         };
-        assert_eq!(words(&[&other]), None);
+        assert_eq!(message(&[&other]), None);
         let of_every = "operator Exists, every key, without a time limit";
-        assert_eq!(words(&[&other, &every]).as_deref(), Some(of_every));
+        assert_eq!(message(&[&other, &every]).as_deref(), Some(of_every));
         let of_claim = "operator Exists, key nodefencing.io/claim, for 86400 s";
-        assert_eq!(words(&[&limited, &every]).as_deref(), Some(of_claim));
+        assert_eq!(message(&[&limited, &every]).as_deref(), Some(of_claim));
     }
 
     /// S2: pods that a time limit evicts later free their volumes then, whatever machine they run on by that time.

@@ -5,6 +5,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::time::Duration;
 
 pub use fencing_api::device::PowerState;
@@ -122,16 +123,6 @@ impl Reading {
         ours == theirs && self.faults == other.faults && self.off_parts == other.off_parts
     }
 
-    /// What the device said, with the indications that forbid to believe an off.
-    #[must_use]
-    pub fn told(&self) -> String {
-        let raw = &self.raw;
-        match self.faults.join(", ") {
-            faults if faults.is_empty() => raw.clone(),
-            faults => format!("{raw}, but the device reports {faults}"),
-        }
-    }
-
     /// Why a device that says only this proves nothing, with the way out; none: it reads On or Off, or is between the two.
     pub fn unreadable(&self) -> Option<String> {
         if self.state == PowerState::Unknown {
@@ -144,6 +135,21 @@ impl Reading {
         Some(format!(
             "the device reports {faults}, and no reading of off is believed with it; look at the BMC, then ask again"
         ))
+    }
+}
+
+/// What the device said, with the indications that forbid to believe an off.
+impl fmt::Display for Reading {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.raw)?;
+        match self.faults.is_empty() {
+            true => Ok(()),
+            false => write!(
+                formatter,
+                ", but the device reports {}",
+                self.faults.join(", ")
+            ),
+        }
     }
 }
 
@@ -233,10 +239,10 @@ mod tests {
         for state in [PowerState::On, PowerState::Off, PowerState::Transitional] {
             assert_eq!(says(state, &[]), None, "{state:?}");
         }
-        let words = says(PowerState::Unknown, &[]).expect("unreadable");
-        assert!(words.contains("`PoweringOff?`"), "{words}");
-        let words = says(PowerState::Off, &["interlock", "power fault"]).expect("unreadable");
-        assert!(words.contains("interlock, power fault"), "{words}");
+        let message = says(PowerState::Unknown, &[]).expect("unreadable");
+        assert!(message.contains("`PoweringOff?`"), "{message}");
+        let message = says(PowerState::Off, &["interlock", "power fault"]).expect("unreadable");
+        assert!(message.contains("interlock, power fault"), "{message}");
     }
 
     mod properties {

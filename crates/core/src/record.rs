@@ -56,7 +56,7 @@ pub fn read(status: &NodeFenceStatus, wall_now: Timestamp) -> Record {
             .any(|attempt| attempt.completion_time.is_none()),
         attempts: status.attempt_count.unwrap_or_default(),
         approval_waited: approval_waited(status, wall_now),
-        word_refuted: status.confirmation_refused.clone(),
+        confirmation_refused: status.confirmation_refused.clone(),
         contradictions: status.contradictions.clone(),
         contradicting: status.contradicting_devices.clone(),
         asked: power_readings::asked(status),
@@ -132,22 +132,28 @@ pub fn stage(
         _ => ConditionStatus::Unknown,
     };
     let conditions = &mut status.conditions;
-    let set = |conditions: &mut _, kind, is, reason: &str, words: &str| {
-        set_condition(conditions, kind, is, reason, words, generation, wall_now);
+    let set = |conditions: &mut _, kind, is, reason: &str, message: &str| {
+        set_condition(conditions, kind, is, reason, message, generation, wall_now);
     };
     let reason = decision.stage.to_string();
     // A stage began when it began, not when this process found the incident in it.
     let goes_on = find(conditions, SUCCEEDED).is_some_and(|before| before.reason == reason);
-    set(conditions, SUCCEEDED, succeeded, &reason, &decision.words);
+    set(conditions, SUCCEEDED, succeeded, &reason, &decision.message);
     // Opened with the first reason to call somebody, closed when the reason is gone; never shown while there was none.
     match &decision.escalation {
-        Some((reason, words)) => {
-            set(conditions, ESCALATED, ConditionStatus::True, reason, words);
+        Some((reason, message)) => {
+            set(
+                conditions,
+                ESCALATED,
+                ConditionStatus::True,
+                reason,
+                message,
+            );
         }
         None if find(conditions, ESCALATED).is_some() => {
-            let words = "nobody is needed any more";
+            let message = "nobody is needed any more";
             let is = ConditionStatus::False;
-            set(conditions, ESCALATED, is, "Resolved", words);
+            set(conditions, ESCALATED, is, "Resolved", message);
         }
         None => {}
     }
@@ -157,7 +163,7 @@ pub fn stage(
             let before = find(conditions, HELD).filter(|it| it.status == "True");
             let reason = before.map_or_else(|| "Held".to_owned(), |it| it.reason.clone());
             let reason = decision.held.map_or(reason, |held| held.to_string());
-            set(conditions, HELD, is, &reason, &decision.words);
+            set(conditions, HELD, is, &reason, &decision.message);
         }
         _ if find(conditions, HELD).is_some() => {
             let is = ConditionStatus::False;
@@ -200,9 +206,13 @@ pub fn end(status: &mut NodeFenceStatus, wall_now: Timestamp) {
 /// process must not believe them either.
 pub fn note_findings(status: &mut NodeFenceStatus, memory: &Memory) {
     let seen = NodeFenceStatus {
-        confirmation_refused: memory.word_refuted.as_deref().map(cut),
+        confirmation_refused: memory.confirmation_refused.as_deref().map(cut),
         contradictions: memory.contradictions.iter().map(|it| cut(it)).collect(),
-        contradicting_devices: memory.said.contradicting().map(str::to_owned).collect(),
+        contradicting_devices: memory
+            .power_history
+            .contradicting()
+            .map(str::to_owned)
+            .collect(),
         ..NodeFenceStatus::default()
     };
     merge_findings(status, &seen);
@@ -264,7 +274,7 @@ fn complete_attempts(status: &mut NodeFenceStatus, wall_now: Timestamp) {
 
 /// Writes down what became of an off command, when that is news. It stays open as long as it may land (S23).
 pub fn outcome(status: &mut NodeFenceStatus, attempt: &Attempt, wall_now: Timestamp) {
-    let told = |it: &OffResult| (it.recorded(), cut(it.words()), it.is_settled());
+    let told = |it: &OffResult| (it.recorded(), cut(it.message()), it.is_settled());
     settle_records(status, &attempt.id, wall_now, |device| {
         attempt.results.get(device).map(told)
     });
@@ -280,10 +290,10 @@ fn settle_records(
 ) {
     let mine = |record: &&mut AttemptRecord| record.id.as_deref() == Some(id);
     for record in status.attempts.iter_mut().filter(mine) {
-        let Some((result, words, is_settled)) = told(&record.device) else {
+        let Some((result, message, is_settled)) = told(&record.device) else {
             continue;
         };
-        let message = Some(words);
+        let message = Some(message);
         if record.message == message {
             continue;
         }
@@ -330,7 +340,7 @@ pub fn evidence(
         lease_renew_time: evidence.lease_renew_time.parse().ok(),
         ready_heartbeat_time: evidence.last_report.parse().ok(),
         quiesced_time: memory
-            .learned
+            .under_claim
             .quiesce
             .since
             .and_then(|at| wall(at, now, wall_now))
@@ -339,16 +349,16 @@ pub fn evidence(
         readings: readings.take(READINGS_MAX).collect(),
     });
     status.confirmed_down_time = Some(wall_now);
-    status.pod_count = u32::try_from(memory.learned.quiesce.found.len()).ok();
+    status.pod_count = u32::try_from(memory.under_claim.quiesce.found.len()).ok();
     status.tolerating_pods = memory
-        .learned
+        .under_claim
         .quiesce
         .tolerating
         .iter()
         .take(100)
         .cloned()
         .collect();
-    confirmed::proven(status, evidence.by_word, wall_now);
+    confirmed::proven(status, evidence.by_confirmation, wall_now);
 }
 
 fn cut(text: &str) -> String {

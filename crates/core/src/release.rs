@@ -3,7 +3,7 @@
 //! Never on a clock: the pods must be gone, the VolumeAttachments must not exist any more, and the machine must still be
 //! off or have booted anew. A node that is Ready with the boot ID it was fenced with never went down: the device lied.
 
-use super::observed::{AttachmentView, NodeView, Observed, PodView, Ready, Seen};
+use super::observed::{AttachmentView, NodeView, Observed, PodView, Read, Ready};
 use super::quiesce::{hindering, shorten};
 
 /// Has the machine booted since it was fenced? Without a record of the fenced boot (an adopted taint) a Ready node is taken
@@ -47,7 +47,7 @@ pub enum Hindrance {
 
 impl Hindrance {
     /// In words, naming the objects and their errors.
-    pub fn words(&self) -> String {
+    pub fn message(&self) -> String {
         match self {
             Self::Pods(pods) => {
                 let names: Vec<String> = pods
@@ -137,9 +137,9 @@ fn pods_left(observed: &Observed, counts: impl Fn(&PodView) -> bool) -> Option<H
 /// node without VolumeAttachments fulfils it at once, which is why the pods are looked at first.
 pub fn attachments_left(observed: &Observed) -> Result<(), Hindrance> {
     let attachments = match &observed.attachments {
-        Seen::Present(attachments) => attachments,
-        Seen::NotRead => return Err(Hindrance::LastList),
-        unread @ (Seen::Absent | Seen::Failed(_)) => {
+        Read::Present(attachments) => attachments,
+        Read::NotRead => return Err(Hindrance::LastList),
+        unread @ (Read::Absent | Read::Failed(_)) => {
             let list = format!("the node's VolumeAttachments{}", unread.why());
             return Err(Hindrance::NotRead(list));
         }

@@ -6,12 +6,12 @@ mod off;
 
 use super::attempt::OnResult;
 use super::incident::{DeviceReply, Effect, Level, PodList, Reply, Settings};
+use super::manual_confirmation::{self, ManualConfirmation};
 use super::memory::Memory;
 use super::observed::PodView;
 use super::proof::{DeviceReadings, Require, reads_off, speaks_against};
 use super::quiesce::none_stays_with_its_volume;
 use super::reading::{PowerState, Reading};
-use super::word::{self, Word};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -88,13 +88,13 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
                     }
                 }
                 Asked::StoreEvidence => {
-                    memory.learned.evidence = true;
-                    memory.told_down = true;
-                    memory.learned.evidence_is_new = true;
+                    memory.under_claim.evidence = true;
+                    memory.proof_published = true;
+                    memory.under_claim.evidence_is_new = true;
                     memory.proof_doubted = None;
-                    memory.learned.proven_by = std::mem::take(&mut memory.learned.proving);
+                    memory.under_claim.proven_by = std::mem::take(&mut memory.under_claim.proving);
                 }
-                Asked::Evict => memory.learned.evicted = true,
+                Asked::Evict => memory.under_claim.evicted = true,
                 // Whoever takes it away before the Node is read again is somebody else.
                 Asked::Taint => memory.tainted = true,
                 Asked::DropClaim => memory.forget_claim(now + settings.late_effect),
@@ -117,21 +117,21 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
         }
         Reply::Device(order, reply) if memory.busy.is_some_and(|busy| busy.order == order) => {
             memory.busy = None;
-            note_silence(memory, &reply.heard());
-            refute(settings, memory, &reply.heard());
+            note_silence(memory, &reply.reported());
+            refute(settings, memory, &reply.reported());
             device(settings, memory, reply, now);
         }
         // Asked under another claim, or for another purpose: nothing is decided by it, and what it says of the power stays true.
         // Whether an off came of a command of ours, nobody knows any more: it may have, if one was begun.
         Reply::Device(_, reply) => {
-            let heard = reply.heard();
-            for device in &heard {
+            let reported = reply.reported();
+            for device in &reported {
                 let commanded = memory.has_commanded
                     || memory.may_have_turned_off(&device.device, device.outlets);
-                memory.said.note(device, commanded);
+                memory.power_history.note(device, commanded);
             }
-            note_silence(memory, &heard);
-            refute(settings, memory, &heard);
+            note_silence(memory, &reported);
+            refute(settings, memory, &reported);
         }
     }
 }
@@ -140,17 +140,17 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
 /// is known by its 403: a policy that names no reason denies with 422, a webhook with 400, and one that does not answer is 500
 /// (`k8s.io/apiserver/pkg/admission/plugin/{policy/validating,webhook}`, v1.36).
 fn is_denial(message: &str) -> bool {
-    let words = [
+    let phrases = [
         " denied request: ",
         " denied the request",
         "failed calling webhook ",
     ];
-    words.iter().any(|words| message.contains(words))
+    phrases.iter().any(|phrase| message.contains(phrase))
 }
 
 fn failed(memory: &mut Memory, asked: Asked, message: &str, now: Duration) {
     back_off(memory, message, now);
-    memory.learned.relist |= asked == Asked::Evict;
+    memory.under_claim.relist |= asked == Asked::Evict;
 }
 
 /// 50 ms, doubled with each failure in a row, 10 s at most: a write is never repeated as it was, only decided again.
@@ -162,25 +162,25 @@ fn back_off(memory: &mut Memory, message: &str, now: Duration) {
 }
 
 fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Duration) {
-    let heard = reply.heard();
+    let reported = reply.reported();
     // The level that rests on it has no turn any more, and nothing is judged for it.
     let level = settings.levels.get(memory.level);
-    let is_refuted = memory.word_refuted.is_some() && level.is_some_and(Level::is_manual);
+    let is_refuted = memory.confirmation_refused.is_some() && level.is_some_and(Level::is_manual);
     match reply {
-        DeviceReply::Looked { sights, mut pods } => {
-            as_seen(settings, pods.iter_mut());
+        DeviceReply::PowerRead { answers, mut pods } => {
+            for_strategy(settings, pods.iter_mut());
             let last = |device: &str| {
-                let sight = sights.iter().find(|sight| sight.device.name == device)?;
-                sight.reading.as_ref().ok()
+                let answer = answers.iter().find(|answer| answer.device.name == device)?;
+                answer.reading.as_ref().ok()
             };
             off::note_effect(settings, memory, last, now);
-            note_said(memory, &heard);
-            memory.learned.sights = if is_refuted { Vec::new() } else { sights };
-            memory.looked_at = now;
-            memory.learned.quiesce.listed_before = pods;
+            note_readings(memory, &reported);
+            memory.under_claim.answers = if is_refuted { Vec::new() } else { answers };
+            memory.read_at = now;
+            memory.under_claim.quiesce.listed_before = pods;
         }
         DeviceReply::Commanded { results, .. } => {
-            off::note_before(memory, &heard, &results);
+            off::note_before(memory, &reported, &results);
             off::commanded(settings, memory, results, now);
         }
         DeviceReply::TurnedOn(results) => turned_on(memory, results),
@@ -191,20 +191,20 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
             kubelet_answers,
             mut pods,
         } => {
-            as_seen(settings, pods.iter_mut().map(|list| &mut list.pods));
+            for_strategy(settings, pods.iter_mut().map(|list| &mut list.pods));
             let last = |device: &str| {
                 let read = readings.iter().find(|read| read.device == device)?;
                 read.readings.last()
             };
             off::note_effect(settings, memory, last, now);
-            note_said(memory, &heard);
-            memory.learned.others = others;
-            memory.learned.pods = in_time(settings, memory, &readings, pods);
-            memory.learned.relist = false;
-            memory.learned.readings = (!is_refuted).then_some(readings);
-            memory.learned.kubelet_answered = kubelet_answers;
-            memory.learned.judged_down = false;
-            memory.learned.evidence_is_new = false;
+            note_readings(memory, &reported);
+            memory.under_claim.others = others;
+            memory.under_claim.pods = in_time(settings, memory, &readings, pods);
+            memory.under_claim.relist = false;
+            memory.under_claim.readings = (!is_refuted).then_some(readings);
+            memory.under_claim.kubelet_answered = kubelet_answers;
+            memory.under_claim.judged_down = false;
+            memory.under_claim.evidence_is_new = false;
             if !failures.is_empty() {
                 memory.last_failure = Some(failures.join("; "));
             }
@@ -213,51 +213,54 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
 }
 
 /// Where the Node is to be deleted, no pod with a volume stays on it.
-fn as_seen<'a>(settings: &Settings, lists: impl Iterator<Item = &'a mut Vec<PodView>>) {
+fn for_strategy<'a>(settings: &Settings, lists: impl Iterator<Item = &'a mut Vec<PodView>>) {
     if settings.deletes_node() {
         lists.for_each(|pods| none_stays_with_its_volume(pods));
     }
 }
 
 /// By the device as it was asked: whatever became of its FenceDevice since, or of the level that it was in.
-fn note_said(memory: &mut Memory, heard: &[DeviceReadings]) {
-    for device in heard {
+fn note_readings(memory: &mut Memory, reported: &[DeviceReadings]) {
+    for device in reported {
         let commanded = memory.may_have_turned_off(&device.device, device.outlets);
-        memory.said.note(device, commanded);
+        memory.power_history.note(device, commanded);
     }
 }
 
 /// Those that were asked and had no answer, or once one that no proof would take. Of two looks at one device one may have an answer.
-fn note_silence(memory: &mut Memory, heard: &[DeviceReadings]) {
+fn note_silence(memory: &mut Memory, reported: &[DeviceReadings]) {
     let is_answer = |it: &Reading| it.state != PowerState::Unknown && it.faults.is_empty();
     let is_well = |name: &str| {
-        let asked = heard.iter().filter(|it| it.device == name);
+        let asked = reported.iter().filter(|it| it.device == name);
         let mut readings = asked.flat_map(|it| &it.readings).peekable();
         readings.peek().is_some() && readings.all(is_answer)
     };
-    let silent = heard.iter().filter(|it| !is_well(&it.device));
+    let silent = reported.iter().filter(|it| !is_well(&it.device));
     memory.silent.extend(silent.map(|it| it.device.clone()));
 }
 
 /// A device that is asked after a human's word was heard of, and says that the machine has power, refutes it, at once and for good, whoever's turn it
 /// is (S21). What was asked before says nothing of it, nor do outlets; under the mark a machine that has power is another matter (S12).
-fn refute(settings: &Settings, memory: &mut Memory, heard: &[DeviceReadings]) {
-    let is_of_node = |word: &&Word| settings.node_uid.as_ref() == Some(&word.node_uid);
-    let word = settings.word.as_ref().filter(is_of_node);
-    let Some(word) = word.filter(|_| !memory.tainted) else {
+fn refute(settings: &Settings, memory: &mut Memory, reported: &[DeviceReadings]) {
+    let is_of_node = |confirmation: &&ManualConfirmation| {
+        settings.node_uid.as_ref() == Some(&confirmation.node_uid)
+    };
+    let confirmation = settings.confirmation.as_ref().filter(is_of_node);
+    let Some(confirmation) = confirmation.filter(|_| !memory.tainted) else {
         return;
     };
-    let mut machines = heard.iter().filter(|device| !device.outlets);
+    let mut machines = reported.iter().filter(|device| !device.outlets);
     let sign = machines.find_map(|device| {
         let mut readings = device.readings.iter();
         // Whatever it has said since: it may have hung after that.
-        let on = readings
-            .find(|it| it.asked >= word.given.heard() && speaks_against(&device.identity, it))?;
+        let on = readings.find(|it| {
+            it.asked >= confirmation.given.received() && speaks_against(&device.identity, it)
+        })?;
         Some(format!("FenceDevice {} reads {}", device.device, on.raw))
     });
     if let Some(sign) = sign {
-        let refused = || word::refused(settings, &sign);
-        memory.word_refuted.get_or_insert_with(refused);
+        let refused = || manual_confirmation::refused(settings, &sign);
+        memory.confirmation_refused.get_or_insert_with(refused);
     }
 }
 
@@ -296,7 +299,7 @@ fn in_time(
 
 /// Does the device's last run of Off satisfy the policy, when it was asked last?
 fn is_long(settings: &Settings, memory: &Memory, device: &DeviceReadings) -> bool {
-    let Some((since, last)) = memory.learned.quiesce.since.zip(device.readings.last()) else {
+    let Some((since, last)) = memory.under_claim.quiesce.since.zip(device.readings.last()) else {
         return false;
     };
     reads_off(device, since, &settings.verification, last.asked).is_ok()

@@ -40,7 +40,7 @@ impl Stranded {
     }
 
     /// What people read of it.
-    pub fn words(self) -> String {
+    pub fn message(self) -> String {
         let fact = match self {
             Self::SameBoot => {
                 "Ready in the boot that was confirmed off, so its data may be damaged; stop its writers first"

@@ -64,10 +64,10 @@ mod tests {
         assert_eq!(unsupported_fence(&fence(deletes.clone()), None), None);
         let of_policy = unsupported(&spec(deletes.clone()), Some(LACKS)).expect("words");
         let of_fence = unsupported_fence(&fence(deletes), Some(LACKS)).expect("words");
-        for words in [of_policy, of_fence] {
+        for message in [of_policy, of_fence] {
             assert!(
-                words.contains(LACKS) && words.contains("`rbac.deleteNode`"),
-                "{words}"
+                message.contains(LACKS) && message.contains("`rbac.deleteNode`"),
+                "{message}"
             );
         }
     }

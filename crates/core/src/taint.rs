@@ -82,7 +82,7 @@ pub fn mark_key_of_claim(node: &NodeView) -> &str {
 }
 
 /// A mark's key as it is called in sentences.
-pub fn in_words(key: &str) -> &str {
+pub fn display_name(key: &str) -> &str {
     match key {
         OUT_OF_SERVICE => "out-of-service",
         key => key,

@@ -70,7 +70,7 @@ impl Effective {
 
     /// The window that is open, what it says and until when.
     #[must_use]
-    pub fn words(&self) -> String {
+    pub fn message(&self) -> String {
         let until = self.until.map(|until| format!(" until {until}"));
         let until = until.unwrap_or_default();
         match &self.window {
@@ -210,7 +210,7 @@ pub fn replaced(
             "NodeFencingPolicy {policy} says something else by now than mode {:?} and approval {approval:?}, with which this NodeFence was \
              opened: {}; that begins a new NodeFence",
             frozen.mode,
-            now.words()
+            now.message()
         )
     })
 }

@@ -1,13 +1,13 @@
 //! Driver `manual`: a human looks at the machine, and the word counts as the reading.
 //!
-//! There is nothing to connect to and nothing to command. What makes a word count is the core's matter ([`fencing_core::word`]);
+//! There is nothing to connect to and nothing to command. What makes a word count is the core's matter ([`fencing_core::manual_confirmation`]);
 //! this only gives it the shape of a device's answers, so that a level of it is judged like every other.
 
 use super::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome, Probe};
 use crate::clock::Clock;
 use crate::error::printable;
+use fencing_core::manual_confirmation::{CONFIRMATION_LIFE, ValidConfirmation};
 use fencing_core::reading::{Identity, PowerState, Reading};
-use fencing_core::word::{Heard, WORD_LIFE};
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 
@@ -26,14 +26,14 @@ const RAW_CHARACTERS: usize = 64;
 /// A human's word as a device.
 #[derive(Debug, Clone)]
 pub struct Manual {
-    word: Result<Heard, String>,
+    word: Result<ValidConfirmation, String>,
     clock: Clock,
 }
 
 impl Manual {
     /// The word, or why there is none.
     #[must_use]
-    pub fn new(word: Result<Heard, String>, clock: Clock) -> Self {
+    pub fn new(word: Result<ValidConfirmation, String>, clock: Clock) -> Self {
         Self { word, clock }
     }
 
@@ -51,7 +51,7 @@ impl Manual {
                     "the word of {} is more than {} minutes old: power may have come back; look again, release this NodeFence \
                      (`spec.desiredState: Released`), create another and confirm that one",
                     heard.user,
-                    WORD_LIFE.as_secs() / 60
+                    CONFIRMATION_LIFE.as_secs() / 60
                 ),
             });
         }
@@ -138,7 +138,7 @@ mod tests {
     use fencing_core::delay::{Now, Since};
     use fencing_core::fixtures;
     use fencing_core::incident::Settings;
-    use fencing_core::word::{self, Word};
+    use fencing_core::manual_confirmation::{self, ManualConfirmation};
     use jiff::Timestamp;
     use std::time::Duration;
 
@@ -148,7 +148,7 @@ mod tests {
             since_boot: || Duration::from_secs(100),
             ..Clock::SYSTEM
         };
-        let heard = Heard {
+        let heard = ValidConfirmation {
             user: "alice".to_owned(),
             valid_until,
         };
@@ -162,17 +162,17 @@ mod tests {
             wall: Timestamp::UNIX_EPOCH,
         };
         let settings = fixtures::settings();
-        let word = Word {
+        let word = ManualConfirmation {
             user: "alice".to_owned(),
             node_uid: settings.node_uid.clone().expect("a UID"),
             given: Since::at(Timestamp::UNIX_EPOCH, heard_of),
             is_ahead: false,
         };
         let settings = Settings {
-            word: Some(word),
+            confirmation: Some(word),
             ..settings
         };
-        word::heard(&settings, WORD_LIFE).expect_err("too old")
+        manual_confirmation::valid_confirmation(&settings, CONFIRMATION_LIFE).expect_err("too old")
     }
 
     /// It was heard when the work began, and this may last: whoever gave it answers for a quarter of an hour and no longer.

@@ -10,7 +10,7 @@ use crate::api::settings::FenceMode;
 use crate::cli::fences;
 use crate::cli::table::{age, table, wrapped};
 use crate::core::hold::HeldBy;
-use crate::core::word::WORD_LIFE;
+use crate::core::manual_confirmation::CONFIRMATION_LIFE;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -95,7 +95,7 @@ fn held(fence: &NodeFence) -> String {
     };
     let lifts = approval(fence).map(|it| format!("; an approval does{it}"));
     let lifts = lifts.unwrap_or_default();
-    let minutes = WORD_LIFE.as_secs() / 60;
+    let minutes = CONFIRMATION_LIFE.as_secs() / 60;
     wrapped(
         &format!(
             "IT IS HELD ({reason}): your word counts for {minutes} minutes and does not lift that{lifts}"

@@ -117,7 +117,7 @@ pub(super) fn cells(world: &World, now: Timestamp) -> Vec<Cell> {
         for cell in &mut cells {
             if let Some(reason) = found.get(&cell.name) {
                 cell.state = State::Stranded;
-                cell.why = format!("{}: {}", reason.as_str(), reason.words());
+                cell.why = format!("{}: {}", reason.as_str(), reason.message());
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::api::fence::NodeFence;
 use crate::cli::fences;
-use crate::core::plan::{CONTRADICTION, STILL_ON};
+use crate::core::plan::{CONTRADICTION, NOT_OFF};
 use kube::ResourceExt;
 
 /// The plugin's words for what the operator's own say of fields of the NodeFence. `denied`: somebody has denied another fence of its node, and is asked
@@ -43,7 +43,7 @@ pub fn commands(fence: &NodeFence, denied: bool) -> Vec<String> {
     // which machine the device is wired to, before another command goes out by it.
     let again = match fences::escalated(fence).filter(|_| !is_refuted) {
         Some((CONTRADICTION, _)) | None => None,
-        Some((STILL_ON, _)) => Some(format!(
+        Some((NOT_OFF, _)) => Some(format!(
             "kubectl fence now {node} --mode PowerOff --reason WHY"
         )),
         Some(_) => Some(format!("{} --reason WHY", fences::anew(fence))),

@@ -12,8 +12,8 @@ use crate::api::device::FenceDevice;
 use crate::api::fence::NodeFence;
 use crate::api::policy::{ApprovalMode, FenceMode, NodeFencingPolicy, RecoveryStrategy};
 use crate::cli::unfenced::{delayed, idle};
+use crate::core::exclusions::exclusion;
 use crate::core::hold::HeldBy;
-use crate::core::keep_off::keep_off;
 use crate::core::observed::{NodeView, PodView, TaintView};
 use crate::core::quiesce::{coming_back, name_some, none_stays_with_its_volume};
 use crate::core::select::{Onsets, fenceable, first_due, governing};
@@ -275,14 +275,14 @@ fn by_policy(
     if let Some((reason, words)) = idle(policy) {
         obstacles.push(obstacle(reason.as_str(), words));
     }
-    if let Some(kept_off) = keep_off(policy, dead, at) {
+    if let Some(kept_off) = exclusion(policy, dead, at) {
         let resume = match kept_off.reason {
             HeldBy::Paused => format!(
                 "; if you know why it stands: kubectl fence resume {name} --name WHOSE --reason WHY"
             ),
             _ => String::new(),
         };
-        let message = kept_off.words + &resume;
+        let message = kept_off.message + &resume;
         obstacles.push(obstacle(kept_off.reason.as_str(), message));
     }
     if effective.mode == FenceMode::Observe {

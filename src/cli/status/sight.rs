@@ -91,7 +91,7 @@ impl Sight {
         let shown = found.map(|(reason, node)| StrandedNode {
             node,
             reason: reason.as_str().to_owned(),
-            message: reason.words(),
+            message: reason.message(),
         });
         shown.collect()
     }

@@ -41,7 +41,7 @@ pub fn delayed(
     });
     let start = created.map(|it| Start::first(node, it, seen(it)));
     let delay = delay::delay(&policy.spec, start.as_ref(), last.as_ref())?;
-    Some((moment(delay.until), delay.words))
+    Some((moment(delay.until), delay.message))
 }
 
 /// Each condition since its own date, as if it had been seen at once.

@@ -6,7 +6,7 @@ use super::{Detector, LIFT_PAUSE};
 use crate::api::fence::NodeFence;
 use crate::clock;
 use crate::core::incident::Reply;
-use crate::core::observed::{CLAIM, DETACHING, NodeView, QUARANTINE, Ready, Seen};
+use crate::core::observed::{CLAIM, DETACHING, NodeView, QUARANTINE, Read, Ready};
 use crate::core::record;
 use crate::core::release::never_went_down;
 use crate::core::stranded::{self, Stranded};
@@ -49,7 +49,7 @@ impl Detector {
             self.shows(&cached.name, lives, None);
             return;
         }
-        let Seen::Present(node) = observe::node(&self.context, &cached.name).await else {
+        let Read::Present(node) = observe::node(&self.context, &cached.name).await else {
             return;
         };
         let node = node.view();
@@ -159,7 +159,7 @@ impl Detector {
         }
         let Some(fence) = fence else { return };
         let name = fence.name_any();
-        if let Seen::Present(live) = observe::fence(&self.context, &name).await
+        if let Read::Present(live) = observe::fence(&self.context, &name).await
             && live.metadata.uid == fence.metadata.uid
             && let Some(stored) = &live.status
         {
@@ -213,19 +213,19 @@ impl Detector {
             return Ok(None);
         };
         let has_fence = match observe::fence(&self.context, owner).await {
-            Seen::Present(fence) if fence.is_ended() => true,
-            Seen::Absent => false,
-            Seen::Failed(_) if self.context.caches.is_undecodable(owner) => {
+            Read::Present(fence) if fence.is_ended() => true,
+            Read::Absent => false,
+            Read::Failed(_) if self.context.caches.is_undecodable(owner) => {
                 self.tell_of_claim(node, "ClaimOrphaned", undecodable_words(node, claim, owner));
                 return Ok(Some(Stranded::ClaimOrphaned));
             }
-            Seen::Present(_) => return Ok(None),
-            Seen::Failed(_) | Seen::NotRead => return Err(Unread),
+            Read::Present(_) => return Ok(None),
+            Read::Failed(_) | Read::NotRead => return Err(Unread),
         };
         let is_marked = taint::mark_of_claim(node).is_some();
         if is_marked && has_fence {
             // The Node was read before the NodeFence, whose release may have come in between.
-            let Seen::Present(again) = observe::node(&self.context, &node.name).await else {
+            let Read::Present(again) = observe::node(&self.context, &node.name).await else {
                 return Err(Unread);
             };
             if again.view().taints == node.taints {
@@ -240,7 +240,7 @@ impl Detector {
                 claim,
                 ?reply,
                 "{} of ours without its NodeFence: adopted, to release it",
-                taint::in_words(taint::mark_key_of_claim(node))
+                taint::display_name(taint::mark_key_of_claim(node))
             );
         } else if node.ready() == Ready::True
             && let Some(patch) = taint::drop_claim(node, claim)
@@ -264,9 +264,9 @@ impl Detector {
     /// Lifts the quarantine of a node that has booted anew. `false`: to be tried again.
     pub(super) async fn lift(&self, name: &str) -> bool {
         let node = match observe::node(&self.context, name).await {
-            Seen::Present(node) => node.view(),
-            Seen::Absent => return true,
-            Seen::Failed(_) | Seen::NotRead => return false,
+            Read::Present(node) => node.view(),
+            Read::Absent => return true,
+            Read::Failed(_) | Read::NotRead => return false,
         };
         let Some(patch) = taint::lift_quarantine(&node) else {
             return true;
@@ -321,7 +321,7 @@ fn put_back_words(node: &NodeView, claim: &str, owner: &str) -> String {
     let name = &node.name;
     format!(
         "Node {name} carries `{}` with claim {claim} again, and NodeFence {owner} has ended: somebody has put back an old list of taints; they are left alone: once {}, remove both (kubectl taint node {name} {key}- {CLAIM}-)",
-        taint::in_words(key),
+        taint::display_name(key),
         taint::harmless_when(key)
     )
 }

@@ -6,8 +6,8 @@ use crate::api::policy::{NodeFencingPolicy, UnhealthyCondition};
 use crate::api::settings::FenceMode;
 use crate::clock;
 use crate::core::delay::{Delayed, Why};
+use crate::core::exclusions::Exclusion;
 use crate::core::hold::HeldBy;
-use crate::core::keep_off::KeepOff;
 use crate::core::observed::NodeView;
 use crate::core::outage::refused_by;
 use crate::core::window;
@@ -24,7 +24,7 @@ impl Detector {
             .and_then(|ahead| clock::wall().checked_add(ahead).ok())
             .and_then(|until| until.round(Unit::Second).ok());
         let until = until.map_or_else(String::new, |until| format!(" before {until}"));
-        let words = format!("is not fenced{until}: {}", delay.words);
+        let words = format!("is not fenced{until}: {}", delay.message);
         self.show("FenceDelayed", Why::Wait(delay.until), node, wanted, &words);
     }
 
@@ -32,12 +32,12 @@ impl Detector {
     /// What mode it is in nobody can tell whose windows cannot be used.
     pub(super) fn tell_of_keeping_off(&self, node: &NodeView, wanted: &Wanted) {
         let acts = wanted.effective.mode != FenceMode::Observe;
-        let is_told = |it: &&KeepOff| acts || it.reason == HeldBy::InvalidWindow;
+        let is_told = |it: &&Exclusion| acts || it.reason == HeldBy::InvalidWindow;
         let Some(kept_off) = wanted.kept_off.as_ref().filter(is_told) else {
             self.context.delays.over(&node.name);
             return;
         };
-        let words = format!("is not fenced ({}): {}", kept_off.reason, kept_off.words);
+        let words = format!("is not fenced ({}): {}", kept_off.reason, kept_off.message);
         let why = Why::KeptOff(kept_off.reason);
         self.show("FenceWithheld", why, node, wanted, &words);
     }
@@ -93,7 +93,7 @@ impl Detector {
             node: node.name.clone(),
             policy: policy.clone(),
             why,
-            words: words.clone(),
+            message: words.clone(),
         };
         if !self.context.delays.show(delayed) {
             return;

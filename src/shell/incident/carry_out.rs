@@ -292,7 +292,14 @@ impl Round<'_> {
             // What was read before the end is in no answer.
             let sights = job.heard.take();
             if is_lost && !sights.is_empty() {
-                answer(&answers, number, DeviceReply::Looked { sights, pods: None });
+                answer(
+                    &answers,
+                    number,
+                    DeviceReply::PowerRead {
+                        answers: sights,
+                        pods: None,
+                    },
+                );
             }
             // Nobody listens any more only while the operator ends.
             let _ = context.wake.send(name);

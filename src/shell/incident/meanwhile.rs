@@ -5,10 +5,10 @@ use super::Round;
 use crate::api::fence::NodeFence;
 use crate::api::policy::{NodeFencingPolicy, PowerOnPolicy};
 use crate::clock;
+use crate::core::exclusions::{Exclusion, exclusion};
 use crate::core::hold::Hold;
-use crate::core::incident::{Elsewhere, Settings};
-use crate::core::keep_off::{KeepOff, keep_off};
-use crate::core::observed::{NodeView, Seen};
+use crate::core::incident::{ForeignCommands, Settings};
+use crate::core::observed::{NodeView, Read};
 use crate::core::outage::cleared_by;
 use crate::core::plan;
 use crate::core::taint;
@@ -42,7 +42,7 @@ impl Round<'_> {
     /// Of several, the one that may turn the machine on.
     fn clearing(&self, settings: &Settings, node: Option<&NodeView>) -> Option<NodeFence> {
         let memory = &self.incident.memory;
-        let node = node.filter(|_| plan::may_be_outrun(settings, memory))?;
+        let node = node.filter(|_| plan::may_be_superseded(settings, memory))?;
         let mut fences = self.context.caches.fences();
         fences.retain(|it| it.spec.node_name == node.name && it.name_any() != settings.fence);
         fences.sort_by_key(|it| !may_turn_on(it));
@@ -50,9 +50,13 @@ impl Round<'_> {
     }
 
     /// What may be on its way to the machine that the record does not name (S23).
-    pub(super) fn elsewhere(&self, settings: &Settings, node: Option<&NodeView>) -> Elsewhere {
+    pub(super) fn elsewhere(
+        &self,
+        settings: &Settings,
+        node: Option<&NodeView>,
+    ) -> ForeignCommands {
         let fences = self.context.caches.fences_of(&settings.node);
-        Elsewhere {
+        ForeignCommands {
             by_watch: true,
             ..self.sent_by(&fences, settings, node)
         }
@@ -63,9 +67,9 @@ impl Round<'_> {
         &self,
         settings: &Settings,
         node: Option<&NodeView>,
-    ) -> Option<Elsewhere> {
+    ) -> Option<ForeignCommands> {
         match observe::fences(self.context).await {
-            Seen::Present(fences) => Some(self.sent_by(&fences, settings, node)),
+            Read::Present(fences) => Some(self.sent_by(&fences, settings, node)),
             unread => {
                 let fence = &settings.fence;
                 tracing::warn!(%fence, why = unread.why(), "the NodeFences could not be listed");
@@ -79,7 +83,7 @@ impl Round<'_> {
         fences: &[NodeFence],
         settings: &Settings,
         node: Option<&NodeView>,
-    ) -> Elsewhere {
+    ) -> ForeignCommands {
         let claim = node.and_then(NodeView::claim);
         // One of the own name was another NodeFence's, if the own record does not name it.
         let is_own = |of: Option<&str>| of == Some(settings.fence.as_str());
@@ -100,7 +104,7 @@ impl Round<'_> {
             true => known.window.max(self.longest_window()),
             false => known.window,
         };
-        Elsewhere {
+        ForeignCommands {
             orphaned,
             window,
             ..known
@@ -131,13 +135,13 @@ impl Round<'_> {
             return None;
         }
         let policy = policy.filter(|_| !settings.human);
-        let kept_off = policy.and_then(|policy| keep_off(policy, node, clock::wall()));
+        let kept_off = policy.and_then(|policy| exclusion(policy, node, clock::wall()));
         let cleared = || {
             let other = self.cleared_by(settings, Some(node))?;
             Some(plan::cleared(node, &other))
         };
         let waits = || self.hold_of_power_on(settings, Some(node));
-        let hold = kept_off.map(KeepOff::into_hold);
+        let hold = kept_off.map(Exclusion::into_hold);
         hold.or_else(cleared).or_else(waits)
     }
 }

@@ -22,7 +22,7 @@ use crate::clock;
 use crate::core::hold::HeldBy;
 use crate::core::incident::{DeviceReply, Record};
 use crate::core::memory::Memory;
-use crate::core::observed::Seen;
+use crate::core::observed::Read;
 use crate::core::record;
 use crate::core::stage::Stage;
 use kube::ResourceExt;
@@ -106,8 +106,8 @@ impl UnderWay {
             return None;
         }
         self.task.abort();
-        let reply = DeviceReply::Looked {
-            sights: self.heard.take(),
+        let reply = DeviceReply::PowerRead {
+            answers: self.heard.take(),
             pods: None,
         };
         Some(Answer {
@@ -231,18 +231,18 @@ pub async fn run(
         Some(incident) => incident,
         // The first look of this process: the cache may be older than what the process before us wrote.
         None => match observe::fence(context, &fence.name_any()).await {
-            Seen::Present(live) if live.is_ended() => return None,
+            Read::Present(live) if live.is_ended() => return None,
             // Another of that name: begun with once the cache has it.
-            Seen::Present(live) if !is_same(&live, fence) => return None,
-            Seen::Present(live) => {
+            Read::Present(live) if !is_same(&live, fence) => return None,
+            Read::Present(live) => {
                 let policy = live.spec.policy_name.as_deref().unwrap_or_default();
                 context
                     .metrics
                     .incident_opened(policy, &live.spec.node_name);
                 incidents.begin(live)
             }
-            Seen::Absent => return None,
-            Seen::Failed(_) | Seen::NotRead => {
+            Read::Absent => return None,
+            Read::Failed(_) | Read::NotRead => {
                 context.metrics.reconcile_error(RoundError::ReadFailed);
                 return Some(Duration::from_secs(1));
             }

@@ -5,9 +5,9 @@ use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::FenceMode;
 use crate::clock;
 use crate::core::budget;
+use crate::core::exclusions::exclusion;
 use crate::core::hold::HeldBy;
 use crate::core::incident::{Approval, Decision, Effect, Reply, Settings};
-use crate::core::keep_off::keep_off;
 use crate::core::observed::{NodeView, Observed};
 use crate::core::plan::{self, Moment};
 use crate::core::record;
@@ -57,10 +57,10 @@ impl Round<'_> {
             self.listen(&settings, answers);
         }
         let needs = plan::needs(&settings, &self.incident.memory, reads.node());
-        if needs.elsewhere
+        if needs.foreign_commands
             && let Some(listed) = self.listed_elsewhere(&settings, reads.node()).await
         {
-            settings.record.elsewhere = listed;
+            settings.record.foreign_commands = listed;
         }
         let (mut observed, record) = reads.complete(self.context, &settings.fence, needs).await;
         if observed.has_failed_read() {
@@ -84,7 +84,7 @@ impl Round<'_> {
             let applicant = self.applicant(&settings, policy.as_ref());
             if let Err(hold) = self.context.brakes.admit(self.context, &applicant) {
                 // Somebody else took the last place since the look.
-                let reply = Reply::NotSent(hold.words);
+                let reply = Reply::NotSent(hold.message);
                 let memory = &mut self.incident.memory;
                 learn(&settings, memory, Asked::Claim, reply, clock::since_boot());
                 return Next::Again;
@@ -125,7 +125,7 @@ impl Round<'_> {
         );
         let fences = || self.context.caches.fences();
         let mut settings = resolve::by_others(settings, &self.incident.status, fences);
-        settings.record.elsewhere = self.elsewhere(&settings, node);
+        settings.record.foreign_commands = self.elsewhere(&settings, node);
         let lacks = self.context.deletion.lacks();
         resolve::by_rights(settings, self.fence, lacks.as_deref())
     }
@@ -235,7 +235,7 @@ impl Round<'_> {
         }
         let policy = policy.filter(|_| !settings.human);
         let wall_now = clock::wall();
-        let kept_off = node.and_then(|node| keep_off(policy?, node, wall_now));
+        let kept_off = node.and_then(|node| exclusion(policy?, node, wall_now));
         let Some(kept_off) = kept_off else {
             observed.hold = self.context.brakes.look(self.context, &applicant).err();
             return None;

@@ -4,7 +4,7 @@ use super::{Next, Round, Stored, is_same};
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::NodeFenceStatus;
 use crate::clock;
-use crate::core::observed::Seen;
+use crate::core::observed::Read;
 use crate::core::plan;
 use crate::core::record;
 use crate::shell::act;
@@ -19,9 +19,9 @@ impl Round<'_> {
     /// still land is not forgotten (S23); anything else that somebody wrote there is no input, and what this process knows is written again.
     pub(super) async fn catch_up(&mut self, nonce: &str) -> Option<Next> {
         let live = match observe::fence(self.context, &self.fence.name_any()).await {
-            Seen::Present(live) if is_same(&live, self.fence) => live,
-            Seen::Present(_) | Seen::Absent => return Some(Next::Ended),
-            Seen::Failed(_) | Seen::NotRead => {
+            Read::Present(live) if is_same(&live, self.fence) => live,
+            Read::Present(_) | Read::Absent => return Some(Next::Ended),
+            Read::Failed(_) | Read::NotRead => {
                 let metrics = &self.context.metrics;
                 metrics.reconcile_error(RoundError::ReadFailed);
                 return Some(Next::Wait(Duration::from_secs(1)));
@@ -100,7 +100,7 @@ impl Round<'_> {
         if self.is_proven_by_another(&status) || has_landed {
             self.incident.status.evidence.clone_from(&status.evidence);
         }
-        self.incident.memory.told_down |= has_landed;
+        self.incident.memory.proof_published |= has_landed;
         let own = self.incident.memory.attempt.as_ref();
         record::adopt(&mut self.incident.status, status, own);
         if is_news {
@@ -113,24 +113,24 @@ impl Round<'_> {
 
     /// Before this process sees to a taint of another one: what that one has proven and sent, and may still send, stands in the record
     /// alone. Whoever knows an older record begins anew from it (S23), and goes on when it is the one that is known.
-    pub(super) fn superseded(&mut self, record: Seen<NodeFence>) -> Option<Next> {
+    pub(super) fn superseded(&mut self, record: Read<NodeFence>) -> Option<Next> {
         match record {
-            Seen::Present(live) if !is_same(&live, self.fence) => Some(Next::Ended),
+            Read::Present(live) if !is_same(&live, self.fence) => Some(Next::Ended),
             // The other one has released it: nothing is written into a record that has ended (L3).
-            Seen::Present(live) if live.is_ended() => Some(Next::Anew),
+            Read::Present(live) if live.is_ended() => Some(Next::Anew),
             // It has seen to the taint up to the last check: the other one's commands are all that it asks for.
-            Seen::Present(live) if self.incident.memory.last_check => {
+            Read::Present(live) if self.incident.memory.last_check => {
                 let is_edited = self.incident.heed(&live, self.fence);
                 (self.adopt(live) || is_edited).then_some(Next::Again)
             }
-            Seen::Present(live) => {
+            Read::Present(live) => {
                 let is_edited = self.incident.heed(&live, self.fence);
                 let is_other = live.status.unwrap_or_default() != self.incident.stored.status;
                 let again = is_edited.then_some(Next::Again);
                 is_other.then_some(Next::Anew).or(again)
             }
-            Seen::Absent => Some(Next::Ended),
-            Seen::Failed(_) | Seen::NotRead => None,
+            Read::Absent => Some(Next::Ended),
+            Read::Failed(_) | Read::NotRead => None,
         }
     }
 }

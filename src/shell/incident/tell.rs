@@ -37,7 +37,7 @@ impl Round<'_> {
             now,
             wall,
         );
-        if incident.memory.tainted || incident.memory.learned.quiesce.since.is_some() {
+        if incident.memory.tainted || incident.memory.under_claim.quiesce.since.is_some() {
             record::volumes(&mut incident.status, &incident.memory, observed, now, wall);
         }
         let escalation = decision.escalation.as_ref().map(|(reason, _)| *reason);
@@ -58,7 +58,7 @@ impl Round<'_> {
         let words = decision
             .escalation
             .as_ref()
-            .map_or(&decision.words, |(_, words)| words);
+            .map_or(&decision.message, |(_, words)| words);
         let reason = escalation.map_or_else(|| decision.stage.to_string(), str::to_owned);
         self.log(settings, decision, escalation, words);
         let warning = escalation.is_some() || decision.stage == Stage::Held;

@@ -166,8 +166,8 @@ async fn what_was_read_beside_a_write_is_used_at_once_or_not_at_all() {
     let pods = None;
     let answer = Answer {
         order: 1,
-        reply: DeviceReply::Looked {
-            sights: vec![],
+        reply: DeviceReply::PowerRead {
+            answers: vec![],
             pods,
         },
         put_back: None,
@@ -196,7 +196,7 @@ fn evidence() -> Evidence {
         lease_renew_time: String::new(),
         last_report: String::new(),
         level: "level".to_owned(),
-        by_word: false,
+        by_confirmation: false,
         readings: fixtures::off_readings(),
     }
 }
@@ -259,7 +259,7 @@ async fn only_what_was_read_beside_a_write_that_succeeded_is_kept() {
             incident: &mut incident,
         };
         let stuck = fixtures::pod("db-0");
-        round.incident.memory.learned.pods = Some(vec![stuck.clone()]);
+        round.incident.memory.under_claim.pods = Some(vec![stuck.clone()]);
         let settings = Settings {
             pod_deletion,
             ..fixtures::settings()

@@ -5,7 +5,7 @@ use crate::api::fence_status::AttemptAction;
 use crate::clock;
 use crate::core::attempt::{Attempt, OffResult};
 use crate::core::incident::Device;
-use crate::core::observed::{LeaseView, NodeView, Ready, Seen};
+use crate::core::observed::{LeaseView, NodeView, Read, Ready};
 use crate::core::taint;
 use crate::fence::error::DeviceError;
 use crate::fence::{FenceSession, OffOutcome};
@@ -34,13 +34,13 @@ pub(super) async fn off(
     };
     let took = clock::since_boot().saturating_sub(started);
     let driver = context.caches.driver_of(&device.name);
-    let word = result.word();
+    let word = result.outcome();
     context
         .metrics
         .fence_attempt(&driver, AttemptAction::PowerOff, word);
     tracing::info!(
         fence = %job.settings.fence, node = %job.settings.node, device = %device.name,
-        attempt = %attempt.id, result = ?word, words = result.words(), took_ms = took.as_millis(), "off command"
+        attempt = %attempt.id, result = ?word, words = result.message(), took_ms = took.as_millis(), "off command"
     );
     (device.name.clone(), result)
 }
@@ -169,19 +169,19 @@ async fn still_claimed(context: &Context, job: &Job, attempt: &Attempt) -> Resul
 }
 
 /// The Lease is asked for where it may forbid the command.
-async fn node_and_lease(context: &Context, job: &Job) -> (Seen<SlimNode>, Seen<LeaseView>) {
+async fn node_and_lease(context: &Context, job: &Job) -> (Read<SlimNode>, Read<LeaseView>) {
     let name = &job.settings.node;
     match job.lease {
         Some(_) => tokio::join!(
             observe::node(context, name),
             observe::lease(&context.reads, name)
         ),
-        None => (observe::node(context, name).await, Seen::NotRead),
+        None => (observe::node(context, name).await, Read::NotRead),
     }
 }
 
 /// A kubelet that is reached again renews its Lease before it reports: the machine runs. Compared for equality only, whatever its clock says.
-fn still_silent(job: &Job, node: &NodeView, lease: Seen<LeaseView>) -> Result<(), String> {
+fn still_silent(job: &Job, node: &NodeView, lease: Read<LeaseView>) -> Result<(), String> {
     let Some(before) = job.lease.as_ref() else {
         return Ok(());
     };

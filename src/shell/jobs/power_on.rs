@@ -36,13 +36,13 @@ pub(super) async fn on(
     };
     let took = clock::since_boot().saturating_sub(started);
     let driver = context.caches.driver_of(&device.name);
-    let word = result.word();
+    let word = result.outcome();
     context
         .metrics
         .fence_attempt(&driver, AttemptAction::PowerOn, word);
     tracing::info!(
         fence = %job.settings.fence, node = %job.settings.node, device = %device.name,
-        attempt = %attempt.id, result = ?word, words = result.words(), took_ms = took.as_millis(), "on command"
+        attempt = %attempt.id, result = ?word, words = result.message(), took_ms = took.as_millis(), "on command"
     );
     (device.name.clone(), result)
 }

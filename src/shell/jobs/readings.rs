@@ -7,8 +7,8 @@ use super::{Job, LOOK_TIMEOUT, driver, look};
 use crate::api::settings::FenceMode;
 use crate::clock::{self, Clock};
 use crate::core::incident::{Device, DeviceReply, PodList};
-use crate::core::memory::Sight;
-use crate::core::observed::Seen;
+use crate::core::memory::DeviceAnswer;
+use crate::core::observed::Read;
 use crate::core::proof::{DeviceReadings, Require};
 use crate::core::reading::{PowerState, Reading};
 use crate::fence::DeviceError;
@@ -132,15 +132,18 @@ async fn others(context: &Context, job: &Job, said: &Mutex<Vec<DeviceReadings>>)
         }
     };
     let note = &note;
-    let looks = job.settings.witnesses(&job.level).map(|device| async move {
-        note(device, None);
-        note(device, look(context, job, device).await.reading.ok());
-    });
+    let looks = job
+        .settings
+        .other_devices(&job.level)
+        .map(|device| async move {
+            note(device, None);
+            note(device, look(context, job, device).await.reading.ok());
+        });
     join_all(looks).await;
 }
 
 /// One look at each device of the level, in their order. Where one is enough, the others are waited for so long once it has answered.
-pub(super) async fn sights(context: &Context, job: &Job, grace: Duration) -> Vec<Sight> {
+pub(super) async fn answers(context: &Context, job: &Job, grace: Duration) -> Vec<DeviceAnswer> {
     let (said, answered) = (Mutex::new(Vec::new()), Notify::new());
     let looks = join_all(job.level.devices.iter().map(async |device| {
         let sight = look(context, job, device).await;
@@ -165,7 +168,7 @@ pub(super) async fn sights(context: &Context, job: &Job, grace: Duration) -> Vec
     let said = said.into_inner().unwrap_or_else(PoisonError::into_inner);
     let sight = |device: &Device| {
         let said = said.iter().find(|sight| sight.device == *device);
-        said.cloned().unwrap_or_else(|| Sight {
+        said.cloned().unwrap_or_else(|| DeviceAnswer {
             device: device.clone(),
             reading: Err(format!(
                 "no answer within {} s of another device's",
@@ -177,8 +180,8 @@ pub(super) async fn sights(context: &Context, job: &Job, grace: Duration) -> Vec
 }
 
 /// One look at each device of the other levels, in their order.
-pub(super) async fn witnesses(context: &Context, job: &Job) -> Vec<Sight> {
-    let witnesses = job.settings.witnesses(&job.level);
+pub(super) async fn witnesses(context: &Context, job: &Job) -> Vec<DeviceAnswer> {
+    let witnesses = job.settings.other_devices(&job.level);
     join_all(witnesses.map(|device| look(context, job, device))).await
 }
 
@@ -190,7 +193,7 @@ async fn kubelet_answers(context: &Context, job: &Job) -> bool {
         return false;
     }
     match observe::node(context, &job.settings.node).await {
-        Seen::Present(node) => observe::kubelet_answers(context, &node).await,
+        Read::Present(node) => observe::kubelet_answers(context, &node).await,
         _ => false,
     }
 }
@@ -206,7 +209,7 @@ async fn list_pods(
     loop {
         off_seen.notified().await;
         match observe::pods(context, &job.settings.node).await {
-            Seen::Present(pods) => lists.push(PodList {
+            Read::Present(pods) => lists.push(PodList {
                 pods,
                 answered: clock::since_boot(),
             }),

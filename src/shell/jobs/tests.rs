@@ -347,23 +347,23 @@ async fn a_human_s_word_is_looked_at_beside_every_device_of_the_node() {
         lease: None,
         heard: Heard::default(),
         early: None,
-        order: DeviceOrder::Look,
+        order: DeviceOrder::ReadPower,
         level: level.clone(),
         limit: Duration::from_secs(10),
         settings: fixtures::settings(),
         claim: None,
     };
-    let state = |sight: &Sight| match &sight.reading {
+    let state = |sight: &DeviceAnswer| match &sight.reading {
         Ok(reading) => reading.state,
         Err(_) => PowerState::Unknown,
     };
     let states = async |job: &Job| match run(&lab.context, job).await {
-        DeviceReply::Looked { sights, .. } => sights.iter().map(state).collect::<Vec<_>>(),
+        DeviceReply::PowerRead { answers, .. } => answers.iter().map(state).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
     };
     assert_eq!(states(&job).await, [PowerState::On, PowerState::Unknown]);
     let now = crate::shell::detect::now();
-    let word = word::Word {
+    let word = manual_confirmation::ManualConfirmation {
         user: "alice".to_owned(),
         node_uid: "uid-1".to_owned(),
         given: crate::core::delay::Since::at(now.wall, now),
@@ -372,7 +372,7 @@ async fn a_human_s_word_is_looked_at_beside_every_device_of_the_node() {
     let confirmed = Job {
         lease: None,
         settings: Settings {
-            word: Some(word),
+            confirmation: Some(word),
             ..fixtures::settings()
         },
         ..job

@@ -5,14 +5,14 @@ use crate::api::fence::NodeFence;
 use crate::api::fence_status::AttemptAction;
 use crate::clock;
 use crate::core::attempt::Attempt;
-use crate::core::observed::{NodeView, Seen};
+use crate::core::observed::{NodeView, Read};
 use crate::shell::context::Context;
 use crate::shell::resolve;
 
 /// S11, S15, S21: the intent stands in the record, and is open, and neither a human nor the policy has taken the fence back.
 pub(super) fn still_wanted(
     context: &Context,
-    fence: Seen<NodeFence>,
+    fence: Read<NodeFence>,
     node: &NodeView,
     attempt: &Attempt,
 ) -> Result<(), String> {
@@ -32,13 +32,13 @@ pub(super) fn still_wanted(
 }
 
 /// What a command rests on has to be there, and read.
-pub(super) fn there<T>(seen: Seen<T>, what: &str) -> Result<T, String> {
+pub(super) fn there<T>(seen: Read<T>, what: &str) -> Result<T, String> {
     match seen {
-        Seen::Present(it) => Ok(it),
-        Seen::Failed(reason) => Err(format!(
+        Read::Present(it) => Ok(it),
+        Read::Failed(reason) => Err(format!(
             "{what} cannot be read before the command: {reason}"
         )),
-        Seen::Absent | Seen::NotRead => Err(format!("{what} is gone")),
+        Read::Absent | Read::NotRead => Err(format!("{what} is gone")),
     }
 }
 

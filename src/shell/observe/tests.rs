@@ -19,7 +19,7 @@ const EVERYTHING: Needs = Needs {
     starting: Vec::new(),
     attachments: true,
     kubelet: true,
-    elsewhere: true,
+    foreign_commands: true,
     record: true,
 };
 
@@ -102,7 +102,7 @@ async fn everything_is_read_from_the_quorum() {
     let attachments = observed.attachments.present().expect("VolumeAttachments");
     assert_eq!(attachments.len(), 1, "only those of the node");
     assert_eq!(attachments[0].name, "csi-1");
-    assert_eq!(observed.evidence, Seen::Present(false));
+    assert_eq!(observed.evidence, Read::Present(false));
     let requests = cluster.requests();
     assert_eq!(requests.len(), 5, "{requests:?}");
     assert!(
@@ -166,22 +166,22 @@ async fn pods_that_could_start_are_read_by_name_and_uid() {
         .map(|pod| (pod.name.as_str(), pod.deleting))
         .collect();
     assert_eq!(named, [("stays", false), ("leaves", true)]);
-    assert_eq!(found.pods, Seen::NotRead);
+    assert_eq!(found.pods, Read::NotRead);
 
     let (status, body) = failure(500, "etcd is slow");
     cluster.put(&of("stays"), status, body);
     let found = observed(&cluster, needs).await.starting;
-    assert!(matches!(found, Seen::Failed(_)), "{found:?}");
+    assert!(matches!(found, Read::Failed(_)), "{found:?}");
 }
 
 #[tokio::test]
 async fn only_what_is_needed_is_read() {
     let cluster = cluster().await;
     let observed = observed(&cluster, Needs::default()).await;
-    assert_eq!(observed.lease, Seen::NotRead);
-    assert_eq!(observed.pods, Seen::NotRead);
-    assert_eq!(observed.attachments, Seen::NotRead);
-    assert_eq!(observed.evidence, Seen::NotRead);
+    assert_eq!(observed.lease, Read::NotRead);
+    assert_eq!(observed.pods, Read::NotRead);
+    assert_eq!(observed.attachments, Read::NotRead);
+    assert_eq!(observed.evidence, Read::NotRead);
     assert_eq!(cluster.requests(), [NODE]);
 }
 
@@ -210,22 +210,22 @@ async fn an_answer_that_cannot_be_trusted_is_no_answer() {
         let cluster = cluster().await;
         cluster.put(PODS, status, body.clone());
         let pods = observed(&cluster, EVERYTHING).await.pods;
-        assert!(matches!(pods, Seen::Failed(_)), "{body}");
+        assert!(matches!(pods, Read::Failed(_)), "{body}");
     }
     for (status, body) in answers("VolumeAttachment") {
         let cluster = cluster().await;
         cluster.put(ATTACHMENTS, status, body.clone());
         let attachments = observed(&cluster, EVERYTHING).await.attachments;
-        assert!(matches!(attachments, Seen::Failed(_)), "{body}");
+        assert!(matches!(attachments, Read::Failed(_)), "{body}");
     }
     for (status, body) in [failure(500, "etcd is slow"), failure(403, "forbidden")] {
         let cluster = cluster().await;
         cluster.put(LEASE, status, body.clone());
         let lease = observed(&cluster, EVERYTHING).await.lease;
-        assert!(matches!(lease, Seen::Failed(_)), "{body}");
+        assert!(matches!(lease, Read::Failed(_)), "{body}");
         cluster.put(NODE, status, body.clone());
         let node = node(&cluster.context(), "worker-1").await;
-        assert!(matches!(node, Seen::Failed(_)), "{body}");
+        assert!(matches!(node, Read::Failed(_)), "{body}");
     }
 }
 
@@ -244,7 +244,7 @@ async fn an_object_that_is_not_the_one_asked_for_is_no_answer() {
         *body.pointer_mut(pointer).expect("a field") = value.clone();
         cluster.put(NODE, 200, body);
         let node = node(&cluster.context(), "worker-1").await;
-        assert!(matches!(node, Seen::Failed(_)), "{pointer} {value}");
+        assert!(matches!(node, Read::Failed(_)), "{pointer} {value}");
     }
 }
 
@@ -257,7 +257,7 @@ async fn a_404_that_is_not_the_api_servers_is_no_absence() {
         let cluster = cluster().await;
         cluster.put(NODE, 404, body.clone());
         let node = node(&cluster.context(), "worker-1").await;
-        assert!(matches!(node, Seen::Failed(_)), "{body}");
+        assert!(matches!(node, Read::Failed(_)), "{body}");
     }
 }
 
@@ -272,11 +272,11 @@ async fn the_evidence_of_another_process_is_read_from_the_nodefence() {
     let fence = fence_object(json!({"evidence": evidence}));
     cluster.put(FENCE, 200, fence);
     let read = observed(&cluster, EVERYTHING).await.evidence;
-    assert_eq!(read, Seen::Present(true));
+    assert_eq!(read, Read::Present(true));
     let (status, body) = failure(500, "etcd is slow");
     cluster.put(FENCE, status, body);
     let read = observed(&cluster, EVERYTHING).await.evidence;
-    assert!(matches!(read, Seen::Failed(_)), "{read:?}");
+    assert!(matches!(read, Read::Failed(_)), "{read:?}");
 }
 
 #[tokio::test]
@@ -288,10 +288,10 @@ async fn what_does_not_exist_is_said_to_be_absent() {
     let never_moves = LeaseView {
         renew_time: String::new(),
     };
-    assert_eq!(lease, Seen::Present(never_moves));
+    assert_eq!(lease, Read::Present(never_moves));
     cluster.put(NODE, status, body);
     let node = node(&cluster.context(), "worker-1").await;
-    assert!(matches!(node, Seen::Absent));
+    assert!(matches!(node, Read::Absent));
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@
 
 use super::Prober;
 use crate::core::control;
-use crate::core::observed::{LeaseView, Ready, Seen};
+use crate::core::observed::{LeaseView, Read, Ready};
 use crate::fence::{DeviceError, Probe};
 use crate::shell::observe;
 
@@ -26,8 +26,8 @@ impl Prober {
             return false;
         };
         match observe::lease(&self.client, node).await {
-            Seen::Present(lease) => doubt.lease.as_ref().is_some_and(|it| lease != *it),
-            Seen::Absent | Seen::Failed(_) | Seen::NotRead => false,
+            Read::Present(lease) => doubt.lease.as_ref().is_some_and(|it| lease != *it),
+            Read::Absent | Read::Failed(_) | Read::NotRead => false,
         }
     }
 
@@ -52,8 +52,8 @@ impl Prober {
             return standing;
         }
         let lease = match observe::lease(&self.client, node).await {
-            Seen::Present(lease) => Some(lease),
-            Seen::Absent | Seen::Failed(_) | Seen::NotRead => None,
+            Read::Present(lease) => Some(lease),
+            Read::Absent | Read::Failed(_) | Read::NotRead => None,
         };
         Some(Doubt {
             boot_id: view.boot_id,

@@ -4,22 +4,22 @@
 
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::AttemptAction;
-use crate::core::incident::{Elsewhere, Settings};
+use crate::core::incident::{ForeignCommands, Settings};
 use std::time::Duration;
 
 /// Of these NodeFences, which are about the same node.
-pub fn elsewhere(settings: &Settings, fences: &[NodeFence]) -> Elsewhere {
+pub fn elsewhere(settings: &Settings, fences: &[NodeFence]) -> ForeignCommands {
     let is_another = |fence: &&NodeFence| fence.metadata.name.as_ref() != Some(&settings.fence);
     let others = fences.iter().filter(is_another);
     let (uid, boot) = (settings.node_uid.as_deref(), settings.boot_id.as_deref());
     let others = others.filter(|other| other.may_be_about(&settings.node, uid, boot));
-    others.fold(Elsewhere::default(), |all, other| {
+    others.fold(ForeignCommands::default(), |all, other| {
         let open: Vec<AttemptAction> = other.commands_that_may_land().collect();
         let window = match open.is_empty() {
             true => Duration::ZERO,
             false => Duration::from_secs(other.spec.fence.landing_seconds()),
         };
-        Elsewhere {
+        ForeignCommands {
             off: all.off || open.contains(&AttemptAction::PowerOff),
             on: all.on || open.contains(&AttemptAction::PowerOn),
             window: all.window.max(window),

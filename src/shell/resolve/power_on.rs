@@ -4,8 +4,8 @@ use super::{Live, approval, stop};
 use crate::api::fence::{DesiredState, NodeFence, TriggerType};
 use crate::api::fence_status::NodeFenceStatus;
 use crate::api::policy::{NodeFencingPolicy, PowerOnPolicy};
+use crate::core::exclusions::power_on_exclusion;
 use crate::core::incident::Settings;
-use crate::core::keep_off::leave_off;
 use crate::core::observed::NodeView;
 use crate::core::power_on::{PowerOn, taken_by};
 use crate::core::window::Begun;
@@ -40,12 +40,12 @@ pub fn power_on(
         false => stop(fence, node, live.as_ref(), Some(Begun::Commanded)).or_else(narrowed),
     };
     let policy = policy.filter(|_| !is_human);
-    let kept_off = node.and_then(|node| leave_off(policy, node, wall_now));
+    let kept_off = node.and_then(|node| power_on_exclusion(policy, node, wall_now));
     Some(PowerOn {
         delay: Duration::from_secs(spec.power_on.delay_seconds.into()),
         timeout: Duration::from_secs(spec.power_on.timeout_seconds.into()),
         stop: no(fence).or_else(stopped),
-        hold: kept_off.map(|kept_off| kept_off.words),
+        hold: kept_off.map(|kept_off| kept_off.message),
     })
 }
 

@@ -2,7 +2,7 @@
 //! `OtherFencers`.
 //!
 //! Pure, and for people: nothing that is done follows from it. What the operator does about another one is decided elsewhere, and is
-//! little: it leaves a foreign `out-of-service` alone (S8), and a node that says it is under maintenance ([`super::super::keep_off`]).
+//! little: it leaves a foreign `out-of-service` alone (S8), and a node that says it is under maintenance ([`super::super::exclusion`]).
 //! What the operator does is as safe beside another one as without, for its proof asks nobody else; but the two undo each other's work,
 //! so the words say who does what, by what it was seen, and how each node gets one of the two.
 //!
@@ -74,7 +74,7 @@ pub(super) fn others(
     attached: &Attached,
 ) -> Vec<Other> {
     let of = |system: &System| {
-        let mut seen = Seen::default();
+        let mut seen = Read::default();
         for node in nodes {
             for sign in (system.signs)(node) {
                 seen.note(sign, &node.name);
@@ -107,9 +107,9 @@ fn is_served(served: &Served, group: &str) -> bool {
 
 /// Signs on nodes: the nodes of each.
 #[derive(Default)]
-struct Seen<'a>(BTreeMap<String, BTreeSet<&'a str>>);
+struct Read<'a>(BTreeMap<String, BTreeSet<&'a str>>);
 
-impl<'a> Seen<'a> {
+impl<'a> Read<'a> {
     fn note(&mut self, sign: String, node: &'a str) {
         self.0.entry(sign).or_default().insert(node);
     }
@@ -130,7 +130,7 @@ impl<'a> Seen<'a> {
 fn other(
     policy: &NodeFencingPolicy,
     system: &System,
-    seen: &Seen<'_>,
+    seen: &Read<'_>,
     group: Option<&str>,
 ) -> Option<Other> {
     let mut by = seen.words();

@@ -1,8 +1,8 @@
 //! Would the policy act as it says? The condition `Ready` of a policy: its status, its reason, its words.
 
 use super::super::delay::Delayed;
+use super::super::exclusions;
 use super::super::hold::HeldBy;
-use super::super::keep_off;
 use super::super::support::unsupported;
 use super::super::window::{self, effective};
 use super::others::wants_recovery;
@@ -149,14 +149,14 @@ fn same_device(tally: &Tally<'_>) -> Option<String> {
 fn windows(policy: &NodeFencingPolicy, now: Timestamp) -> Option<String> {
     let has_windows = !policy.spec.windows.is_empty();
     let effective = effective(policy, now).ok();
-    effective.filter(|_| has_windows).map(|it| it.words())
+    effective.filter(|_| has_windows).map(|it| it.message())
 }
 
 /// The policy's unhealthy nodes that have to wait, and why; a few of them by name.
 fn waits(policy: &NodeFencingPolicy, delays: &[Delayed]) -> Vec<String> {
     let own = |delayed: &&Delayed| Some(&delayed.policy) == policy.metadata.name.as_ref();
     let own = delays.iter().filter(own);
-    let mut words: Vec<String> = own.map(|delayed| delayed.words.clone()).collect();
+    let mut words: Vec<String> = own.map(|delayed| delayed.message.clone()).collect();
     let more = words.len().saturating_sub(NODES_NAMED_MAX);
     if more > 0 {
         words.truncate(NODES_NAMED_MAX);
@@ -179,8 +179,8 @@ fn named(nodes: &[String]) -> String {
 }
 
 fn paused(policy: &NodeFencingPolicy, now: Timestamp) -> Option<String> {
-    let standing = keep_off::standing(policy, now);
-    let named = (!standing.is_empty()).then(|| keep_off::named(&standing))?;
+    let standing = exclusions::active_requests(policy, now);
+    let named = (!standing.is_empty()).then(|| exclusions::named(&standing))?;
     Some(format!(
         "starts no new fence while `pauseRequests` has entries: {named}"
     ))

@@ -73,7 +73,7 @@ fn judge(
     match admit(&mine, mode, approved, &budget, &cluster, now) {
         Ok(()) => "admitted",
         Err(hold) => {
-            assert!(!hold.words.is_empty());
+            assert!(!hold.message.is_empty());
             hold.reason.as_str()
         }
     }
@@ -197,7 +197,7 @@ fn too_many_down_at_once_hold_power_commands_until_somebody_approves() {
 #[test]
 fn a_storm_names_the_nodes_that_were_deleted() {
     let nodes = [node("a", "Unknown", &[]), node("b", "True", &[])];
-    let words = |selected: &[&str]| {
+    let message = |selected: &[&str]| {
         let selected: Vec<String> = selected.iter().map(ToString::to_string).collect();
         let cluster = Cluster {
             nodes: &nodes,
@@ -211,14 +211,14 @@ fn a_storm_names_the_nodes_that_were_deleted() {
             min_healthy: MinHealthy::Percent(100),
             ..Budget::default()
         };
-        healthy(&budget, &cluster).expect_err("one is down").words
+        healthy(&budget, &cluster).expect_err("one is down").message
     };
     let rest = "`budget.minHealthy` wants 2; if these machines are really down, approve this NodeFence (`spec.approval`)";
     assert_eq!(
-        words(&["a", "b"]),
+        message(&["a", "b"]),
         format!("1 of 2 nodes of the policy are Ready, {rest}")
     );
-    let gone = words(&["a", "b", "c"]);
+    let gone = message(&["a", "b", "c"]);
     assert!(
         gone.starts_with(
             "1 of 3 nodes of the policy are Ready (those that `recovery.strategy: DeleteNode` has deleted count as down: c; "

@@ -71,7 +71,7 @@ fn ended(name: &str, uid: &str, stage: &str, end: i64, more: Value) -> NodeFence
 /// Seconds since boot at which the wait for uptime is over, and its words.
 fn uptime_over(start: &Start, uptime: u32) -> (u64, String) {
     let delay = delay(&policy(uptime, 0), Some(start), None).expect("a wait");
-    (delay.until.as_secs(), delay.words)
+    (delay.until.as_secs(), delay.message)
 }
 
 #[test]
@@ -79,9 +79,9 @@ fn a_node_is_as_old_as_its_object() {
     // Created at second, seen at second 1000 and 50 s after boot, old enough at.
     for (created, over) in [(0, 50), (700, 50), (701, 51), (1000, 350), (9000, 350)] {
         let start = Start::first(&node("u1", "b1"), wall(created), now(50, 1000));
-        let (at, words) = uptime_over(&start, 300);
+        let (at, message) = uptime_over(&start, 300);
         assert_eq!(at, over, "created at {created}");
-        assert!(words.contains("joined less than 300 s ago"), "{words}");
+        assert!(message.contains("joined less than 300 s ago"), "{message}");
     }
 }
 
@@ -91,9 +91,9 @@ fn a_boot_that_this_process_saw_counts_and_a_former_one_does_not() {
     start.note(&node("u1", "b1"), wall(0), now(60, 1010));
     assert_eq!(uptime_over(&start, 300).0, 50);
     start.note(&node("u1", "b2"), wall(0), now(80, 1030));
-    let (at, words) = uptime_over(&start, 300);
+    let (at, message) = uptime_over(&start, 300);
     assert_eq!(at, 380);
-    assert!(words.contains("booted less than 300 s ago"), "{words}");
+    assert!(message.contains("booted less than 300 s ago"), "{message}");
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn the_longer_wait_counts_and_names_its_field() {
     for (uptime, cooldown, over, named) in table {
         let delay = delay(&policy(uptime, cooldown), Some(&start), Some(&last)).expect("a wait");
         assert_eq!(delay.until.as_secs(), over);
-        assert!(delay.words.contains(named), "{}", delay.words);
+        assert!(delay.message.contains(named), "{}", delay.message);
     }
     assert_eq!(delay(&policy(300, 300), None, None), None);
 }

@@ -110,11 +110,11 @@ fn a_mismatch_names_every_uuid_and_the_way_out() {
         &node(OURS, "True"),
         &says(Some(OTHER)),
     );
-    let Verdict::Refused(_, words) = verdict else {
+    let Verdict::Refused(_, message) = verdict else {
         panic!("{verdict:?}")
     };
     for part in [OURS, OTHER, "w1", "`systemID`"] {
-        assert!(words.contains(part), "{words}");
+        assert!(message.contains(part), "{message}");
     }
 }
 
@@ -202,12 +202,14 @@ fn two_nodes_on_one_target_are_both_blocked() {
     ];
     let found = duplicates(&wires, &Reports::new());
     assert_eq!(found.len(), 2);
-    let words = found
+    let message = found
         .get(&("a".to_owned(), "w1".to_owned()))
         .expect("blocked");
     assert!(
-        words.contains("10.0.0.1:443") && words.contains("w2") && words.contains("FenceDevice b"),
-        "{words}"
+        message.contains("10.0.0.1:443")
+            && message.contains("w2")
+            && message.contains("FenceDevice b"),
+        "{message}"
     );
 }
 
@@ -250,8 +252,8 @@ fn a_uuid_that_two_nodes_report_is_pinned_for_neither() {
     let found = duplicates(&wires, &reports(&nodes));
     let pair = ("a".to_owned(), "w1".to_owned());
     assert_eq!(found.keys().collect::<Vec<_>>(), [&pair]);
-    let words = "is reported by Node w2 too; give each machine a UUID of its own";
-    assert!(found[&pair].contains(words), "{}", found[&pair]);
+    let message = "is reported by Node w2 too; give each machine a UUID of its own";
+    assert!(found[&pair].contains(message), "{}", found[&pair]);
     // What was pinned while one reported it stays.
     let pinned = [wire("a", "w1", None, Some(OURS))];
     assert!(duplicates(&pinned, &reports(&nodes)).is_empty());
@@ -308,9 +310,9 @@ fn a_pin_does_not_follow_its_node_to_the_machine_of_another() {
         unpinned: None,
     };
     let wires = [wire("w1", OURS), wire("victim", OTHER)];
-    let words = taken(&attacker, &now, &says(Some(OTHER)), &wires).expect("refused");
+    let message = taken(&attacker, &now, &says(Some(OTHER)), &wires).expect("refused");
     for part in [OTHER, "victim", "victim-bmc", OURS] {
-        assert!(words.contains(part), "{words}");
+        assert!(message.contains(part), "{message}");
     }
     // The old pin stands on both sides, so nothing blocks the victim.
     assert!(matches!(rule(&attacker, &now), IdentityRule::Refused(_)));

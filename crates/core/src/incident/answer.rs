@@ -1,7 +1,7 @@
 //! What became of an effect: what the API server and the devices have answered.
 
 use super::super::attempt::{OffResult, OnResult};
-use super::super::memory::Sight;
+use super::super::memory::DeviceAnswer;
 use super::super::observed::PodView;
 use super::super::proof::DeviceReadings;
 use std::collections::BTreeMap;
@@ -34,17 +34,17 @@ pub struct PodList {
 /// Answer of the devices.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum DeviceReply {
-    /// To [`super::DeviceOrder::Look`].
-    Looked {
+    /// To [`super::DeviceOrder::ReadPower`].
+    PowerRead {
         /// What each device showed.
-        sights: Vec<Sight>,
+        answers: Vec<DeviceAnswer>,
         /// The node's pods, listed meanwhile; none: they have to be listed under the claim.
         pods: Option<Vec<PodView>>,
     },
     /// To [`super::DeviceOrder::Off`].
     Commanded {
         /// What devices showed before the command, while it was prepared.
-        sights: Vec<Sight>,
+        answers: Vec<DeviceAnswer>,
         /// What became of it, per device.
         results: BTreeMap<String, OffResult>,
     },
@@ -67,14 +67,14 @@ pub enum DeviceReply {
 
 impl DeviceReply {
     /// What devices have said; what was seen by a look is like what is read for a proof. Of one that did not answer there is no reading.
-    pub fn heard(&self) -> Vec<DeviceReadings> {
-        let seen = |sight: &Sight| {
-            let readings = sight.reading.iter().cloned().collect();
-            DeviceReadings::of(&sight.device, readings)
+    pub fn reported(&self) -> Vec<DeviceReadings> {
+        let seen = |answer: &DeviceAnswer| {
+            let readings = answer.reading.iter().cloned().collect();
+            DeviceReadings::of(&answer.device, readings)
         };
         match self {
-            Self::Looked { sights, .. } | Self::Commanded { sights, .. } => {
-                sights.iter().map(seen).collect()
+            Self::PowerRead { answers, .. } | Self::Commanded { answers, .. } => {
+                answers.iter().map(seen).collect()
             }
             Self::Confirmed {
                 readings, others, ..

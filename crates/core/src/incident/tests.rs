@@ -21,10 +21,10 @@ fn witnesses_are_the_devices_of_other_levels_that_can_see_the_machine() {
         ],
         ..level()
     });
-    let witnesses = |index: usize| -> Vec<&str> {
-        let witnesses = s.witnesses(&s.levels[index]);
-        witnesses.map(|device| device.name.as_str()).collect()
+    let other_devices = |index: usize| -> Vec<&str> {
+        let other_devices = s.other_devices(&s.levels[index]);
+        other_devices.map(|device| device.name.as_str()).collect()
     };
-    assert_eq!(witnesses(0), ["other-bmc"]);
-    assert!(witnesses(1).is_empty());
+    assert_eq!(other_devices(0), ["other-bmc"]);
+    assert!(other_devices(1).is_empty());
 }

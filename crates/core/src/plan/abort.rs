@@ -5,10 +5,10 @@ use super::super::delay::HeldCondition;
 use super::super::incident::{Decision, Effect, Settings};
 use super::super::memory::Memory;
 use super::super::observed::{NodeView, Observed, Ready};
+use super::super::proof_source::ProofSource;
 use super::super::release::{booted_anew, never_went_down};
 use super::super::stage::Stage;
 use super::super::taint;
-use super::super::witness::Witness;
 use super::level::{CONTRADICTION, busy_stage};
 use super::{Moment, act, wait};
 
@@ -20,11 +20,11 @@ pub(super) fn aborted(
     claim: &str,
     t: &Moment,
 ) -> Option<Decision> {
-    let (stage, words) = why_abort(s, m, node)?;
+    let (stage, message) = why_abort(s, m, node)?;
     if !m.tainted && !s.record.tainted {
         accuse(s, m, node, t);
     }
-    Some(abort(m, node, claim, stage, words))
+    Some(abort(m, node, claim, stage, message))
 }
 
 /// An end that says "down" is decided anew where the kubelet has reported since, most of all when its node is Ready in the boot that was fenced. Who has
@@ -40,18 +40,20 @@ pub(super) fn reconsider(s: &Settings, m: &mut Memory, node: &NodeView) {
 
 /// S22: who goes by `NodeConfirmedDown` is told of a report of the kubelet since, in the boot that was proven down, and that the word which it rests
 /// on counts for nothing any more.
-pub(super) fn heed_doubt(s: &Settings, m: &mut Memory, node: &NodeView) {
-    if let (Some(Witness::Word), Some(words)) = (&m.proven_off_by, &m.word_refuted) {
-        m.proof_doubted.get_or_insert_with(|| words.clone());
+pub(super) fn note_doubt(s: &Settings, m: &mut Memory, node: &NodeView) {
+    if let (Some(ProofSource::Confirmation), Some(message)) =
+        (&m.proven_off_by, &m.confirmation_refused)
+    {
+        m.proof_doubted.get_or_insert_with(|| message.clone());
     }
     let is_its_node = s.node_uid.as_ref().is_none_or(|uid| *uid == node.uid);
     let is_its_boot = s.boot_id.as_ref() == Some(&node.boot_id);
     if is_its_node && is_its_boot && m.has_reported(node) {
-        let words = format!(
+        let message = format!(
             "the kubelet of Node {} has reported since, unless that report was long on its way",
             node.name
         );
-        m.proof_doubted.get_or_insert(words);
+        m.proof_doubted.get_or_insert(message);
     }
 }
 
@@ -62,12 +64,12 @@ fn why_abort(s: &Settings, m: &Memory, node: &NodeView) -> Option<(Stage, String
     }
     // Whoever set it may have been a process before this one.
     if m.tainted || s.record.tainted {
-        let words = format!(
+        let message = format!(
             "somebody else removed `{}` from Node {}: it is not set again",
             s.mark(),
             node.name
         );
-        return Some((Stage::Aborted, words));
+        return Some((Stage::Aborted, message));
     }
     if node.ready() == Ready::True {
         return Some((
@@ -76,11 +78,11 @@ fn why_abort(s: &Settings, m: &Memory, node: &NodeView) -> Option<(Stage, String
         ));
     }
     if has_booted(s, m, node) {
-        let words = format!(
+        let message = format!(
             "Node {} has booted anew: its boot ID is {}",
             node.name, node.boot_id
         );
-        return Some((Stage::Aborted, words));
+        return Some((Stage::Aborted, message));
     }
     let stopped = || Some((Stage::Aborted, s.stop.clone()?));
     taken_back(s).or_else(stopped)
@@ -88,11 +90,11 @@ fn why_abort(s: &Settings, m: &Memory, node: &NodeView) -> Option<(Stage, String
 
 /// Somebody wants no fence.
 pub(super) fn taken_back(s: &Settings) -> Option<(Stage, String)> {
-    let words = match s.released {
+    let message = match s.released {
         true => "released by `spec.desiredState: Released`".to_owned(),
         false => s.approval.denial()?,
     };
-    Some((Stage::Aborted, words))
+    Some((Stage::Aborted, message))
 }
 
 /// The node has booted since it was claimed.
@@ -123,10 +125,10 @@ pub(super) fn accuse(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) 
 }
 
 /// The words of an end, and who is accused beside them.
-pub(super) fn with_accused(m: &Memory, words: String) -> String {
+pub(super) fn with_accused(m: &Memory, message: String) -> String {
     match &m.accused {
-        Some(accused) => format!("{words}{accused}"),
-        None => words,
+        Some(accused) => format!("{message}{accused}"),
+        None => message,
     }
 }
 
@@ -139,9 +141,9 @@ fn accusation(s: &Settings, m: &Memory, node: &NodeView, t: &Moment) -> Option<S
         return None;
     }
     let may_land = m.own_off_may_land(t.now);
-    if let Some(witness) = refuted_proof(m, node, has_booted) {
+    if let Some(proof_source) = refuted_proof(m, node, has_booted) {
         let off_was_sent = m.may_have_commanded() || may_land;
-        return Some(refuted(s, witness, node, off_was_sent));
+        return Some(refuted(s, proof_source, node, off_was_sent));
     }
     let results = m.attempt.iter().flat_map(|attempt| &attempt.results);
     let accepted = results.filter(|(_, result)| {
@@ -159,7 +161,12 @@ fn accusation(s: &Settings, m: &Memory, node: &NodeView, t: &Moment) -> Option<S
 }
 
 /// What is said of a proof that its node has refuted.
-fn refuted(s: &Settings, witness: &Witness, node: &NodeView, off_was_sent: bool) -> String {
+fn refuted(
+    s: &Settings,
+    proof_source: &ProofSource,
+    node: &NodeView,
+    off_was_sent: bool,
+) -> String {
     let off = match off_was_sent {
         true => {
             "; an off command was sent too (`status.attempts`): another machine may be off, or this one may still go down"
@@ -182,13 +189,13 @@ fn refuted(s: &Settings, witness: &Witness, node: &NodeView, off_was_sent: bool)
     format!(
         "; {sign} in boot {}, in which {} said that it was off: {so}its machine never went down: {}{off}{data}",
         node.boot_id,
-        witness.words(),
-        witness.way_out()
+        proof_source.message(),
+        proof_source.way_out()
     )
 }
 
 /// Who has proven it down, if its node is Ready in that very boot, or has reported in it since.
-fn refuted_proof<'m>(m: &'m Memory, node: &NodeView, has_booted: bool) -> Option<&'m Witness> {
+fn refuted_proof<'m>(m: &'m Memory, node: &NodeView, has_booted: bool) -> Option<&'m ProofSource> {
     let is_back = !has_booted && (node.ready() == Ready::True || m.has_reported(node));
     m.proven_off_by.as_ref().filter(|_| is_back)
 }
@@ -231,11 +238,11 @@ pub(super) fn abort(
     node: &NodeView,
     claim: &str,
     stage: Stage,
-    words: String,
+    message: String,
 ) -> Decision {
-    m.ending = Some((stage, words.clone()));
-    let words = with_accused(m, words);
-    let decision = give_back(m, node, claim, busy_stage(m), words);
+    m.ending = Some((stage, message.clone()));
+    let message = with_accused(m, message);
+    let decision = give_back(m, node, claim, busy_stage(m), message);
     still_accused(m, decision)
 }
 
@@ -244,11 +251,11 @@ pub(super) fn still_accused(m: &Memory, decision: Decision) -> Decision {
     if m.alarm != Some(CONTRADICTION) {
         return decision;
     }
-    let words = match m.contradictions.last() {
-        Some(before) => format!("{}; before that, {before}", decision.words),
-        None => decision.words.clone(),
+    let message = match m.contradictions.last() {
+        Some(before) => format!("{}; before that, {before}", decision.message),
+        None => decision.message.clone(),
     };
-    decision.escalated(CONTRADICTION, words)
+    decision.escalated(CONTRADICTION, message)
 }
 
 /// Takes a claim away that nothing can be built on; the incident goes on without it.
@@ -257,24 +264,29 @@ pub(super) fn give_back(
     node: &NodeView,
     claim: &str,
     stage: Stage,
-    words: String,
+    message: String,
 ) -> Decision {
     if m.commanding() {
-        let words = format!("{words}; waits for the device before the claim goes");
-        return wait(stage, words);
+        let message = format!("{message}; waits for the device before the claim goes");
+        return wait(stage, message);
     }
     Decision {
         stage,
-        ..drop_claim(m, node, claim, words)
+        ..drop_claim(m, node, claim, message)
     }
 }
 
 /// Takes our claim away at once, whatever may be on its way: [`give_back`] waits for it.
-pub(super) fn drop_claim(m: &mut Memory, node: &NodeView, claim: &str, words: String) -> Decision {
+pub(super) fn drop_claim(
+    m: &mut Memory,
+    node: &NodeView,
+    claim: &str,
+    message: String,
+) -> Decision {
     m.dropping = true;
     match taint::drop_claim(node, claim) {
-        Some(patch) => act(Effect::DropClaim(patch), busy_stage(m), words),
-        None => wait(busy_stage(m), words),
+        Some(patch) => act(Effect::DropClaim(patch), busy_stage(m), message),
+        None => wait(busy_stage(m), message),
     }
 }
 

@@ -5,28 +5,31 @@
 
 use super::super::hold::{HeldBy, Hold};
 use super::super::incident::{Approval, Decision, Device, Effect, Level, Settings};
+use super::super::manual_confirmation::valid_confirmation;
 use super::super::memory::{Memory, OwnClaim};
-use super::super::observed::{NodeView, Observed, Seen};
+use super::super::observed::{NodeView, Observed, Read};
 use super::super::proof::DeviceReadings;
 use super::super::quiesce::name_some;
 use super::super::stage::Stage;
 use super::super::taint;
-use super::super::word::heard;
 use super::abort::{abort, aborted, drop_claim, give_back};
-use super::ending::{broken, confirmed_down, is_confirmed_down};
-use super::inherit::{heed_elsewhere, heed_list, unlisted};
+use super::completion::{broken, confirmed_down, is_confirmed_down};
+use super::hydrate::{await_foreign_commands, note_listed_commands, unlisted};
 use super::level::{
-    busy_stage, current_level, fail, heed_word, in_trouble, lost_device, names, note_devices,
+    busy_stage, current_level, fail, in_trouble, lost_device, names, note_devices,
+    turn_to_confirmed_level,
 };
 use super::power_off::{LEASE_RENEWAL_MAX, power_off, renewed};
 use super::prove::{late_on, prove};
 use super::unclaimed::{awaiting_approval, bind};
-use super::{Moment, READ_PACE, act, held, holds, look_again, returning, span, wait};
+use super::{
+    Moment, READ_PACE, act, delete_node::sticky_pods, held, holds, poll_again, span, wait,
+};
 use fencing_api::settings::FenceMode;
 use std::time::Duration;
 
 /// From the end of the policy's wait to the first look under the claim.
-pub(super) const FIRST_LOOK_MAX: Duration = Duration::from_secs(1);
+pub(super) const FIRST_READ_MAX: Duration = Duration::from_secs(1);
 
 /// From a claim that has lost its date to the next one.
 const UNDATED_PAUSE: Duration = Duration::from_secs(5);
@@ -54,8 +57,8 @@ pub(super) fn step(
         return undated(m, node, claim, t);
     }
     if let Some(why) = not_to_be_built_on(s, m) {
-        let words = format!("claim {claim} of Node {} {why}", node.name);
-        return give_back(m, node, claim, Stage::Checking, words);
+        let message = format!("claim {claim} of Node {} {why}", node.name);
+        return give_back(m, node, claim, Stage::Checking, message);
     }
     if let Some(decision) = without_a_place(m, node, claim, o) {
         return decision;
@@ -63,30 +66,30 @@ pub(super) fn step(
     if !holds(m, claim) {
         return take_over(s, m, node, claim, o, t);
     }
-    heed_list(s, m, t.now);
+    note_listed_commands(s, m, t.now);
     // The claim was decided on a moment before it was due. Later, nobody can tell whether the condition broke before or after.
-    m.is_due |= t.now > s.not_before + FIRST_LOOK_MAX;
-    if let Some(words) = broken(s, m, node) {
-        return abort(m, node, claim, Stage::Aborted, words);
+    m.is_due |= t.now > s.not_before + FIRST_READ_MAX;
+    if let Some(message) = broken(s, m, node) {
+        return abort(m, node, claim, Stage::Aborted, message);
     }
     m.is_due = true;
     // A removal that got no answer may still land: nothing else is built on this claim.
     if m.dropping {
         let again = || format!("claim {claim} was to be given back and still stands: it goes");
-        let words = m.last_failure.clone().unwrap_or_else(again);
-        return drop_claim(m, node, claim, words);
+        let message = m.last_failure.clone().unwrap_or_else(again);
+        return drop_claim(m, node, claim, message);
     }
     if let Some(decision) = quiesce(m, o, t) {
         let decision = in_trouble(m, decision);
-        return returning::under_the_claim(s, m, node, claim, t).unwrap_or(decision);
+        return sticky_pods::under_the_claim(s, m, node, claim, t).unwrap_or(decision);
     }
-    heed_word(s, m, &o.lease, t.now);
+    turn_to_confirmed_level(s, m, &o.lease, t.now);
     let Some(level) = current_level(s, m) else {
         return unserved(m, node, claim);
     };
     if m.busy.is_some() {
-        let words = waited_for(s, m, node, &level, t);
-        return in_trouble(m, wait(busy_stage(m), words));
+        let message = waited_for(s, m, node, &level, t);
+        return in_trouble(m, wait(busy_stage(m), message));
     }
     if let Some(at) = m.retry_at.filter(|at| t.now < *at) {
         return in_trouble(
@@ -97,12 +100,12 @@ pub(super) fn step(
     }
     forget_other_devices(m, &level, t.now + s.late_effect);
     // Whoever was told of the proof may have turned the machine on: it is neither read again nor told off.
-    if m.learned.readings.is_none() && is_confirmed_down(s, m, node) {
+    if m.under_claim.readings.is_none() && is_confirmed_down(s, m, node) {
         return confirmed_down(s, m, node, claim, t);
     }
-    if let Some(words) = lost_device(m, &level) {
-        let words = format!("{words}, or release this NodeFence");
-        return try_again(s, m, words, t);
+    if let Some(message) = lost_device(m, &level) {
+        let message = format!("{message}, or release this NodeFence");
+        return try_again(s, m, message, t);
     }
     if s.mode == FenceMode::PowerOff
         && !level.is_manual()
@@ -119,19 +122,19 @@ pub(super) fn step(
 
 /// No level has a device for the node any more. One that is replaced is there again in a moment.
 fn unserved(m: &mut Memory, node: &NodeView, claim: &str) -> Decision {
-    if let Some(words) = m.word_refuted.clone() {
-        return abort(m, node, claim, Stage::Aborted, words);
+    if let Some(message) = m.confirmation_refused.clone() {
+        return abort(m, node, claim, Stage::Aborted, message);
     }
-    let words = format!(
+    let message = format!(
         "no FenceDevice of any level serves Node {} any more: the claim is given back until one does; create one, or correct `fence.levels[].deviceSelector`",
         node.name
     );
-    give_back(m, node, claim, Stage::Checking, words)
+    give_back(m, node, claim, Stage::Checking, message)
 }
 
 /// What is waited for while the level's devices are asked. A word that is given is not waited for, but for what may speak against it.
 fn waited_for(s: &Settings, m: &Memory, node: &NodeView, level: &Level, t: &Moment) -> String {
-    if !level.is_manual() || heard(s, t.now).is_err() {
+    if !level.is_manual() || valid_confirmation(s, t.now).is_err() {
         return format!("waits for {}", names(level));
     }
     let window = span::ordered(s, m, node, level);
@@ -148,7 +151,7 @@ fn not_to_be_built_on(s: &Settings, m: &Memory) -> Option<String> {
     if s.mode == FenceMode::Observe {
         return Some("is nobody's and goes: mode Observe claims no Node".to_owned());
     }
-    let is_commanded = m.attempt.is_some() || s.record.attempts > 0 || m.learned.evidence;
+    let is_commanded = m.attempt.is_some() || s.record.attempts > 0 || m.under_claim.evidence;
     let lacks = s.unsupported.as_ref().filter(|_| !is_commanded);
     lacks.map(|why| format!("is given back: {why}"))
 }
@@ -163,23 +166,23 @@ fn without_a_place(m: &mut Memory, node: &NodeView, claim: &str, o: &Observed) -
         true => "after its place in the budget was given up",
         false => "late",
     };
-    let words = format!(
+    let message = format!(
         "claim {claim} of Node {} has landed {late}: it is given back; held ({}): {}",
-        node.name, hold.reason, hold.words
+        node.name, hold.reason, hold.message
     );
-    Some(give_back(m, node, claim, Stage::Held, words).held(hold.reason))
+    Some(give_back(m, node, claim, Stage::Held, message).held(hold.reason))
 }
 
 /// Under a claim without a date no `out-of-service` could be told from a human's: it goes, and the next one is not written at once.
 fn undated(m: &mut Memory, node: &NodeView, claim: &str, t: &Moment) -> Decision {
-    let words = format!(
+    let message = format!(
         "somebody has taken the `timeAdded` away from claim {claim} of Node {}: the claim goes, and the node is claimed anew; if it happens again, find the webhook or the tool that rewrites the taints of Nodes",
         node.name
     );
     m.retry_at = Some(t.now + UNDATED_PAUSE);
-    m.last_failure = Some(words.clone());
+    m.last_failure = Some(message.clone());
     m.alarm = Some("ClaimUndated");
-    let decision = give_back(m, node, claim, Stage::Checking, words);
+    let decision = give_back(m, node, claim, Stage::Checking, message);
     in_trouble(m, decision)
 }
 
@@ -198,31 +201,31 @@ fn take_over(
         m.forget_claim(t.now + s.late_effect);
     }
     if let Some(until) = m.rival_until.filter(|until| t.now < *until) {
-        let words = format!(
+        let message = format!(
             "claim {claim} of another operator process stands on Node {}: it goes on with the incident",
             node.name
         );
-        return held(HeldBy::OtherProcess, words).until(until);
+        return held(HeldBy::OtherProcess, message).until(until);
     }
     if let Some(hold) = &o.hold {
-        let words = format!(
+        let message = format!(
             "claim {claim} is not taken over ({}): {}",
-            hold.reason, hold.words
+            hold.reason, hold.message
         );
-        return held(hold.reason, words);
+        return held(hold.reason, message);
     }
     // It was written with an approval, of which this process has not heard yet.
     if s.approval == Approval::Awaited {
         let waits = awaiting_approval(s, m, t);
         // Its time is over, and the policy wants no more of it: the claim goes first.
-        if let Some((stage, words)) = m.ending.clone() {
-            return abort(m, node, claim, stage, words);
+        if let Some((stage, message)) = m.ending.clone() {
+            return abort(m, node, claim, stage, message);
         }
-        let words = format!(
+        let message = format!(
             "claim {claim} of Node {} is not taken over before `spec.approval` is seen; if nobody has answered yet, set it to Approved or Denied",
             node.name
         );
-        return Decision { words, ..waits };
+        return Decision { message, ..waits };
     }
     // It was written by a process that had bound it, of which this one has not heard either.
     if let Some(decision) = bind(s, node) {
@@ -237,7 +240,7 @@ fn take_over(
     m.forget_claim(t.now + s.late_effect);
     // With which Lease the node was claimed is not known: it may have been renewed since.
     let is_commanded = m.has_commanded || s.record.attempts > 0;
-    m.learned.taken_over_until = (!is_commanded).then_some(t.now + LEASE_RENEWAL_MAX);
+    m.under_claim.taken_over_until = (!is_commanded).then_some(t.now + LEASE_RENEWAL_MAX);
     let value = taint::claim_value(&s.fence, &t.nonce);
     m.claim = Some(OwnClaim {
         value: value.clone(),
@@ -246,12 +249,12 @@ fn take_over(
         seen: false,
     });
     note_devices(s, m);
-    heed_elsewhere(s, m, t.now);
-    let words = format!("takes over claim {claim} of Node {}", node.name);
+    await_foreign_commands(s, m, t.now);
+    let message = format!("takes over claim {claim} of Node {}", node.name);
     act(
         Effect::Claim(taint::claim(node, &value, &t.date, Duration::ZERO)),
         Stage::Claiming,
-        words,
+        message,
     )
 }
 
@@ -264,46 +267,46 @@ pub fn rival_until(now: Duration, nonce: &str) -> Duration {
 
 /// Until no pod can start on the node: all are listed once, beside the look at the devices or under the claim, and those that could
 /// start are read until none can. One that comes meanwhile is found by the list beside the readings. Also notes the kubelet's
-/// Lease, with which later ones are compared until something makes it count anew ([`Learned::lease_before`](super::super::memory::Learned)).
+/// Lease, with which later ones are compared until something makes it count anew ([`ClaimScoped::lease_before`](super::super::memory::Learned)).
 fn quiesce(m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
-    if m.learned.lease_before.is_none() {
+    if m.under_claim.lease_before.is_none() {
         match &o.lease {
-            Seen::Present(lease) => m.learned.lease_before = Some(lease.clone()),
+            Read::Present(lease) => m.under_claim.lease_before = Some(lease.clone()),
             unread => {
-                let words = format!("reads the kubelet's Lease{}", unread.why());
-                return Some(look_again(m, Stage::Quiescing, words, t, READ_PACE));
+                let message = format!("reads the kubelet's Lease{}", unread.why());
+                return Some(poll_again(m, Stage::Quiescing, message, t, READ_PACE));
             }
         }
     }
-    if m.learned.quiesce.since.is_some() {
+    if m.under_claim.quiesce.since.is_some() {
         return None;
     }
-    let quiesce = &mut m.learned.quiesce;
+    let quiesce = &mut m.under_claim.quiesce;
     match (o.pods.present(), o.starting.present()) {
         (Some(pods), _) => quiesce.note_list(pods),
         (None, Some(pods)) if quiesce.listed.is_some() => quiesce.note_starting(pods),
         // None of those that were there before the claim can start.
         (None, None) if quiesce.listed.is_some() && quiesce.starting.is_empty() => {}
         _ => {
-            let words = match &o.starting {
-                Seen::Failed(_) => {
+            let message = match &o.starting {
+                Read::Failed(_) => {
                     format!("needs the pods that could still start{}", o.starting.why())
                 }
                 _ => format!("needs a complete list of the node's pods{}", o.pods.why()),
             };
-            return Some(look_again(m, Stage::Quiescing, words, t, READ_PACE));
+            return Some(poll_again(m, Stage::Quiescing, message, t, READ_PACE));
         }
     }
-    if !m.learned.quiesce.starting.is_empty() {
-        let words = format!(
+    if !m.under_claim.quiesce.starting.is_empty() {
+        let message = format!(
             "{} pod(s) could still start on the node: {}",
-            m.learned.quiesce.starting.len(),
-            name_some(m.learned.quiesce.starting.iter())
+            m.under_claim.quiesce.starting.len(),
+            name_some(m.under_claim.quiesce.starting.iter())
         );
-        return Some(look_again(m, Stage::Quiescing, words, t, READ_PACE));
+        return Some(poll_again(m, Stage::Quiescing, message, t, READ_PACE));
     }
-    m.learned.quiesce.since = Some(t.now);
-    m.learned.polls = 0;
+    m.under_claim.quiesce.since = Some(t.now);
+    m.under_claim.polls = 0;
     None
 }
 
@@ -316,30 +319,30 @@ pub(super) fn forget_other_devices(m: &mut Memory, level: &Level, late: Duration
         && (attempt.level != level.name || !attempt.devices.iter().eq(now))
     {
         m.drop_attempt(late);
-        m.learned.readings = None;
+        m.under_claim.readings = None;
     }
     let asked_now = |(read, device): (&DeviceReadings, &Device)| {
         (&read.device, &read.version, &read.identity)
             == (&device.name, &device.version, &device.identity)
             && (device.control.is_shown() || !read.control.is_shown())
     };
-    if let Some(readings) = &m.learned.readings
+    if let Some(readings) = &m.under_claim.readings
         && (readings.len() != level.devices.len()
             || !readings.iter().zip(&level.devices).all(asked_now))
     {
-        m.learned.readings = None;
+        m.under_claim.readings = None;
     }
 }
 
 /// The try has failed: forget its command and its readings, keep the claim, try again or by the next level.
-pub(super) fn try_again(s: &Settings, m: &mut Memory, words: String, t: &Moment) -> Decision {
+pub(super) fn try_again(s: &Settings, m: &mut Memory, message: String, t: &Moment) -> Decision {
     m.drop_attempt(t.now + s.late_effect);
-    m.learned.readings = None;
+    m.under_claim.readings = None;
     // Without a command nothing lets the Lease count anew, so one renewal would refute every later try. It may be forgotten: readings span a whole
     // Lease by now ([`span`]).
     if m.is_contradicted() {
-        m.learned.lease_before = None;
+        m.under_claim.lease_before = None;
     }
-    fail(s, m, words.clone(), t.now);
-    in_trouble(m, wait(busy_stage(m), words)).until(m.retry_at.unwrap_or(t.now))
+    fail(s, m, message.clone(), t.now);
+    in_trouble(m, wait(busy_stage(m), message)).until(m.retry_at.unwrap_or(t.now))
 }

@@ -2,11 +2,11 @@
 //! took a moment to go down.
 
 use super::super::incident::{Decision, Level, Settings};
+use super::super::manual_confirmation;
 use super::super::memory::{CONTRADICTIONS_KEPT, Memory};
 use super::super::observed::NodeView;
 use super::super::proof::{DeviceReadings, NotProven, have_read_off};
 use super::super::stage::Stage;
-use super::super::word;
 use super::abort::drop_claim;
 use super::level::{CONTRADICTION, in_trouble};
 use super::{Moment, wait};
@@ -26,13 +26,14 @@ pub(super) fn note_life(
 ) -> String {
     if let NotProven::OnWhileOff { .. } = reason {
         let off = have_read_off(readings);
-        m.said.accuse(&off, readings.len(), level.require);
+        m.power_history
+            .record_contradiction(&off, readings.len(), level.require);
     }
     if !level.is_manual() {
         return reason.to_string();
     }
-    let words = word::refused(s, &reason.sign_of_life());
-    m.word_refuted.insert(words).clone()
+    let message = manual_confirmation::refused(s, &reason.sign_of_life());
+    m.confirmation_refused.insert(message).clone()
 }
 
 /// S22. A slow machine may have lived between its off command and the first reading, so the first contradiction of a
@@ -44,7 +45,7 @@ pub(super) fn after_life(
     m: &mut Memory,
     node: &NodeView,
     level: &Level,
-    words: String,
+    message: String,
     t: &Moment,
 ) -> Decision {
     let kept = match s.mode {
@@ -55,27 +56,27 @@ pub(super) fn after_life(
         _ => 1,
     };
     if m.contradictions.len() < kept {
-        m.contradictions.push(words.clone());
+        m.contradictions.push(message.clone());
     }
-    m.proof_doubted = Some(words.clone());
-    m.learned.readings = None;
+    m.proof_doubted = Some(message.clone());
+    m.under_claim.readings = None;
     // That it moved is known now: what counts is whether it moves again.
-    m.learned.lease_before = None;
+    m.under_claim.lease_before = None;
     m.forget_denial();
     if s.mode == FenceMode::PowerOff && !m.is_contradicted() {
         return wait(
             Stage::Verifying,
-            format!("{words}; the power is read again"),
+            format!("{message}; the power is read again"),
         )
         .until(t.now);
     }
-    m.last_failure = Some(words.clone());
+    m.last_failure = Some(message.clone());
     m.alarm = Some(CONTRADICTION);
     m.retry_at = Some(t.now + LIE_PAUSE);
     let claim = node.claim().unwrap_or_default().to_owned();
     let decision = match s.mode {
-        FenceMode::PowerOff => wait(Stage::Verifying, words).until(t.now + LIE_PAUSE),
-        _ => drop_claim(m, node, &claim, words),
+        FenceMode::PowerOff => wait(Stage::Verifying, message).until(t.now + LIE_PAUSE),
+        _ => drop_claim(m, node, &claim, message),
     };
     in_trouble(m, decision)
 }

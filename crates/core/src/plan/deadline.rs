@@ -2,7 +2,7 @@
 
 use super::super::incident::{Decision, Effect, Settings};
 use super::super::memory::Memory;
-use super::super::observed::{CLAIM, DETACHING, Observed, Seen};
+use super::super::observed::{CLAIM, DETACHING, Observed, Read};
 use super::super::quiesce::startable;
 use super::super::release::booted_anew;
 use super::super::stage::Stage;
@@ -58,9 +58,9 @@ pub(super) fn overdue(
     }
     let node = &settings.node;
     let has_booted =
-        matches!(&observed.node, Seen::Present(it) if booted_anew(it, settings.boot_id.as_deref()));
+        matches!(&observed.node, Read::Present(it) if booted_anew(it, settings.boot_id.as_deref()));
     let key = mark_key(settings, observed);
-    let mark = taint::in_words(key);
+    let mark = taint::display_name(key);
     let (reason, field, way_out) = match decision.stage {
         Stage::Detaching => (
             "DetachStuck",
@@ -77,7 +77,7 @@ pub(super) fn overdue(
                         "the API server shows that nothing of it is left: see why it does not answer"
                     }
                     _ if has_booted => "what is named above is over",
-                    Seen::Present(it) if settings.deletes_node() && it.deleting => "it is gone",
+                    Read::Present(it) if settings.deletes_node() && it.deleting => "it is gone",
                     _ => what_releases(settings),
                 }
             ),
@@ -92,7 +92,7 @@ pub(super) fn overdue(
             "the longest `fence.levels[].timeoutSeconds`",
             format!(
                 "Node {node} is not out of service yet{}",
-                match settings.word {
+                match settings.confirmation {
                     Some(_) =>
                         "; if the word does not count any more, release this NodeFence (`spec.desiredState: Released`), create another and confirm that one",
                     None =>
@@ -102,12 +102,12 @@ pub(super) fn overdue(
         ),
     };
     let limit = time_limit(settings, decision.stage).unwrap_or_default();
-    let words = format!(
+    let message = format!(
         "{}; this takes longer than {field} ({} s): {way_out}",
-        decision.words,
+        decision.message,
         limit.as_secs()
     );
-    decision.escalation = Some((reason, words));
+    decision.escalation = Some((reason, message));
 }
 
 /// What people have to do before no pod can start. One that tolerates the claim is left alone by taint eviction, whoever owns it.
@@ -136,7 +136,7 @@ fn what_frees(settings: &Settings, observed: &Observed, key: &str) -> String {
         ),
         false => "see what holds them (a pod's finalizers, the CSI driver's controller, kube-controller-manager)".to_owned(),
     };
-    if observed.node == Seen::Absent {
+    if observed.node == Read::Absent {
         return see;
     }
     let tolerating = match key == DETACHING {
@@ -147,19 +147,19 @@ fn what_frees(settings: &Settings, observed: &Observed, key: &str) -> String {
     };
     format!(
         "{see}{tolerating}; `{}` stays on Node {} until they are free, do not remove it by hand",
-        taint::in_words(key),
+        taint::display_name(key),
         settings.node
     )
 }
 
 /// Has the API server not listed what is still on the node?
 fn is_unlisted(observed: &Observed) -> bool {
-    matches!(observed.pods, Seen::Failed(_)) || matches!(observed.attachments, Seen::Failed(_))
+    matches!(observed.pods, Read::Failed(_)) || matches!(observed.attachments, Read::Failed(_))
 }
 
 /// Has the API server not told what the release waits for?
 fn is_unread(observed: &Observed) -> bool {
-    is_unlisted(observed) || matches!(observed.evidence, Seen::Failed(_))
+    is_unlisted(observed) || matches!(observed.evidence, Read::Failed(_))
 }
 
 /// The key of the mark that stands, or that would.
@@ -177,7 +177,7 @@ fn what_releases(settings: &Settings) -> &'static str {
         ReleaseMode::Manual if !settings.released => {
             "somebody sets `spec.desiredState: Released` (`release.mode` Manual), or its machine has booted anew"
         }
-        _ if settings.adopted && settings.word.is_some() => {
+        _ if settings.adopted && settings.confirmation.is_some() => {
             "its machine has booted anew: boot it, or delete this NodeFence, which is made anew and takes a new word"
         }
         _ if settings.adopted => {
@@ -193,8 +193,8 @@ mod tests {
     use super::*;
     use crate::delay::{Now, Since};
     use crate::fixtures::{drained, node, settings};
+    use crate::manual_confirmation::ManualConfirmation;
     use crate::observed::NodeView;
-    use crate::word::Word;
 
     fn said(settings: &Settings, observed: &Observed, stage: Stage) -> String {
         let mut decision = Decision {
@@ -207,25 +207,25 @@ mod tests {
 
     #[test]
     fn the_way_out_names_the_setting_and_is_one() {
-        let words = said(&settings(), &drained(), Stage::Detaching);
+        let message = said(&settings(), &drained(), Stage::Detaching);
         let takes = "it waits; this takes longer than `recovery.detachTimeoutSeconds` (";
-        assert!(words.starts_with(takes), "{words}");
-        assert!(words.contains(" s): see what holds them"), "{words}");
-        assert!(words.ends_with("do not remove it by hand"), "{words}");
+        assert!(message.starts_with(takes), "{message}");
+        assert!(message.contains(" s): see what holds them"), "{message}");
+        assert!(message.ends_with("do not remove it by hand"), "{message}");
         let gone = Observed {
-            node: Seen::Absent,
+            node: Read::Absent,
             ..drained()
         };
-        let words = said(&settings(), &gone, Stage::Detaching);
-        assert!(!words.contains("out-of-service"), "{words}");
-        let words = said(&settings(), &drained(), Stage::Verifying);
-        assert!(words.ends_with("`spec.manualConfirmation`"), "{words}");
+        let message = said(&settings(), &gone, Stage::Detaching);
+        assert!(!message.contains("out-of-service"), "{message}");
+        let message = said(&settings(), &drained(), Stage::Verifying);
+        assert!(message.ends_with("`spec.manualConfirmation`"), "{message}");
         let now = Now {
             boot: Duration::ZERO,
             wall: jiff::Timestamp::UNIX_EPOCH,
         };
         let given = Settings {
-            word: Some(Word {
+            confirmation: Some(ManualConfirmation {
                 user: "alice".to_owned(),
                 node_uid: "uid-1".to_owned(),
                 given: Since::at(now.wall, now),
@@ -233,10 +233,10 @@ mod tests {
             }),
             ..settings()
         };
-        let words = said(&given, &drained(), Stage::Verifying);
+        let message = said(&given, &drained(), Stage::Verifying);
         assert!(
-            words.ends_with("create another and confirm that one"),
-            "{words}"
+            message.ends_with("create another and confirm that one"),
+            "{message}"
         );
     }
 
@@ -250,22 +250,22 @@ mod tests {
             is_unread(&o)
         };
         assert!(!seen(|_, _| {}));
-        assert!(seen(|o, why| o.pods = Seen::Failed(why)));
-        assert!(seen(|o, why| o.attachments = Seen::Failed(why)));
-        assert!(seen(|o, why| o.evidence = Seen::Failed(why)));
+        assert!(seen(|o, why| o.pods = Read::Failed(why)));
+        assert!(seen(|o, why| o.attachments = Read::Failed(why)));
+        assert!(seen(|o, why| o.evidence = Read::Failed(why)));
         let o = Observed {
-            evidence: Seen::Failed(unread()),
+            evidence: Read::Failed(unread()),
             ..drained()
         };
-        let words = said(&settings(), &o, Stage::AwaitingRelease);
-        assert!(words.contains("see why it does not answer"), "{words}");
+        let message = said(&settings(), &o, Stage::AwaitingRelease);
+        assert!(message.contains("see why it does not answer"), "{message}");
     }
 
     #[test]
     fn the_way_out_of_a_release_is_what_it_still_waits_for() {
         use ReleaseMode::{AfterDetach, AfterRecovery, Manual};
         let booted = Observed {
-            node: Seen::Present(NodeView {
+            node: Read::Present(NodeView {
                 boot_id: "boot-2".to_owned(),
                 ..node()
             }),
@@ -288,13 +288,13 @@ mod tests {
                 boot_id: Some(node().boot_id),
                 ..settings()
             };
-            let words = said(&settings, &drained(), Stage::AwaitingRelease);
-            assert!(words.contains(way_out), "{words}");
+            let message = said(&settings, &drained(), Stage::AwaitingRelease);
+            assert!(message.contains(way_out), "{message}");
             // Who has booted it already is not sent to boot it.
-            let words = said(&settings, &booted, Stage::AwaitingRelease);
+            let message = said(&settings, &booted, Stage::AwaitingRelease);
             assert!(
-                words.contains("until what is named above is over"),
-                "{words}"
+                message.contains("until what is named above is over"),
+                "{message}"
             );
         }
     }

@@ -6,7 +6,7 @@
 //! way of `out-of-service` ([`tainted`](super::tainted)): the same watch over the power, the same gate at the end.
 
 use super::super::incident::{Decision, DeviceOrder, Effect, Eviction, Level, Settings};
-use super::super::memory::{Memory, Sight};
+use super::super::memory::{DeviceAnswer, Memory};
 use super::super::observed::{AttachmentView, NodeView, Observed, PodView, Ready};
 use super::super::proof::PROOF_LIFE;
 use super::super::quiesce::{name_some, shorten, stuck};
@@ -16,34 +16,34 @@ use super::super::taint::{self, Detachment};
 use super::level::{names, order};
 use super::tainted::{READ_ONCE_MORE, off_now};
 use super::watch::WATCH_PERIOD;
-use super::{DETACH_PACE, Moment, act, leaving, look_again, wait};
+use super::{DETACH_PACE, Moment, act, delete_node::finalizers, poll_again, wait};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Notes since when no pod with a volume is left, or only such as are being deleted: readings of before do not count.
-pub(super) fn note_vacated(m: &mut Memory, hindrance: Option<&Hindrance>, now: Duration) {
+pub(super) fn note_pods_gone(m: &mut Memory, hindrance: Option<&Hindrance>, now: Duration) {
     match hindrance {
         Some(Hindrance::Pods(left)) if stuck(left).count() == left.len() => {
             let left: BTreeSet<String> = left.iter().map(|pod| pod.uid.clone()).collect();
-            let is_known = m.vacated.is_some() && left.is_subset(&m.doomed);
-            m.vacated = m.vacated.filter(|_| is_known).or(Some(now));
-            m.doomed = left;
+            let is_known = m.pods_gone_at.is_some() && left.is_subset(&m.terminating);
+            m.pods_gone_at = m.pods_gone_at.filter(|_| is_known).or(Some(now));
+            m.terminating = left;
         }
         Some(Hindrance::Pods(_)) => {
-            m.vacated = None;
-            m.doomed.clear();
+            m.pods_gone_at = None;
+            m.terminating.clear();
         }
         Some(Hindrance::NotRead(_) | Hindrance::LastList) => {}
         _ => {
-            m.vacated = m.vacated.or(Some(now));
-            m.doomed.clear();
+            m.pods_gone_at = m.pods_gone_at.or(Some(now));
+            m.terminating.clear();
         }
     }
 }
 
 /// The machine has booted anew and is dark again before attach/detach has taken the volumes from it: nothing starts there in any boot, so they
 /// are taken like those of the first one. Of a machine that runs they leave by themselves, and its power is not read.
-pub(super) fn look(
+pub(super) fn read_power(
     m: &mut Memory,
     node: &NodeView,
     level: &Level,
@@ -58,19 +58,19 @@ pub(super) fn look(
     if is_begun || m.busy.is_some() || node.ready() == Ready::True {
         return None;
     }
-    let asked = |sight: &Sight| sight.reading.as_ref().ok().map(|reading| reading.asked);
-    let due = match m.learned.sights.iter().filter_map(asked).min() {
-        None if m.learned.sights.is_empty() => t.now,
-        None => m.looked_at + WATCH_PERIOD,
-        Some(last) if m.vacated.is_some_and(|since| last < since) => t.now,
-        Some(_) => m.looked_at + WATCH_PERIOD / 2,
+    let asked = |answer: &DeviceAnswer| answer.reading.as_ref().ok().map(|reading| reading.asked);
+    let due = match m.under_claim.answers.iter().filter_map(asked).min() {
+        None if m.under_claim.answers.is_empty() => t.now,
+        None => m.read_at + WATCH_PERIOD,
+        Some(last) if m.pods_gone_at.is_some_and(|since| last < since) => t.now,
+        Some(_) => m.read_at + WATCH_PERIOD / 2,
     };
     if t.now < due {
         return None;
     }
-    let words = format!("reads the power from {}", names(level));
-    let look = order(m, level, DeviceOrder::Look, t.now);
-    Some(act(look, Stage::Detaching, words))
+    let message = format!("reads the power from {}", names(level));
+    let read = order(m, level, DeviceOrder::ReadPower, t.now);
+    Some(act(read, Stage::Detaching, message))
 }
 
 /// The one next step while something hinders: delete those VolumeAttachments that nobody has deleted yet, by what a quorum LIST says of them
@@ -99,17 +99,17 @@ pub(super) fn detach(
         return decision;
     }
     if is_begun || is_back {
-        return look_again(m, Stage::Detaching, hindrance.words(), t, DETACH_PACE);
+        return poll_again(m, Stage::Detaching, hindrance.message(), t, DETACH_PACE);
     }
-    if let Some(why) = leaving::is_no_lock(node) {
-        let words = format!("{}; {why}", hindrance.words());
-        return wait(Stage::Detaching, words).until(t.now + WATCH_PERIOD);
+    if let Some(why) = finalizers::is_no_lock(node) {
+        let message = format!("{}; {why}", hindrance.message());
+        return wait(Stage::Detaching, message).until(t.now + WATCH_PERIOD);
     }
     let valid_until = match may_go(s, m, node, level, t) {
         Ok(until) => until,
         Err(why) => {
-            let words = format!("{}; {why}", hindrance.words());
-            return wait(Stage::Detaching, words).until(t.now + Duration::from_secs(1));
+            let message = format!("{}; {why}", hindrance.message());
+            return wait(Stage::Detaching, message).until(t.now + Duration::from_secs(1));
         }
     };
     let attachments = match o.attachments.present() {
@@ -117,19 +117,19 @@ pub(super) fn detach(
         None if lists => {
             // Asked for until it has come: it says the same all the time.
             m.lists_attachments = true;
-            let words = format!("{}{}", hindrance.words(), o.attachments.why());
-            return look_again(m, Stage::Detaching, words, t, DETACH_PACE);
+            let message = format!("{}{}", hindrance.message(), o.attachments.why());
+            return poll_again(m, Stage::Detaching, message, t, DETACH_PACE);
         }
         None => {
             m.lists_attachments = true;
-            return wait(Stage::Detaching, hindrance.words()).until(t.now);
+            return wait(Stage::Detaching, hindrance.message()).until(t.now);
         }
     };
     let left = Hindrance::Attachments(attachments);
     match left {
         Hindrance::Attachments(attachments) if !attachments.is_empty() => {
             let names: Vec<String> = attachments.iter().map(|it| it.name.clone()).collect();
-            let words = format!(
+            let message = format!(
                 "no pod with a volume is left and the machine reads Off: deletes {} VolumeAttachment(s): {}",
                 attachments.len(),
                 shorten(&names)
@@ -138,17 +138,17 @@ pub(super) fn detach(
                 attachments,
                 valid_until,
             };
-            act(Effect::Detach(detachment), Stage::Detaching, words)
+            act(Effect::Detach(detachment), Stage::Detaching, message)
         }
         // The cache has not heard of it yet.
-        _ => look_again(m, Stage::Detaching, hindrance.words(), t, DETACH_PACE),
+        _ => poll_again(m, Stage::Detaching, hindrance.message(), t, DETACH_PACE),
     }
 }
 
 /// Those that only a forced deletion takes from the node. One with finalizers stays after it, and is waited for.
 fn to_evict(m: &Memory, left: &[PodView]) -> Vec<PodView> {
-    let is_doomed = |pod: &&PodView| m.doomed.contains(&pod.uid) && !pod.finalizers;
-    left.iter().filter(is_doomed).cloned().collect()
+    let is_terminating = |pod: &&PodView| m.terminating.contains(&pod.uid) && !pod.finalizers;
+    left.iter().filter(is_terminating).cloned().collect()
 }
 
 /// Pods were bound to the node after its last list before the mark, by a scheduler that was late, and are being deleted. Pod GC acts on
@@ -169,16 +169,16 @@ fn evict(
     let names = name_some(pods.iter());
     Some(match may_go(s, m, node, level, t) {
         Ok(valid_until) => {
-            let words = format!(
+            let message = format!(
                 "the machine reads Off: deletes {} stuck pod(s): {names}",
                 pods.len()
             );
             let eviction = Eviction { pods, valid_until };
-            act(Effect::Evict(eviction), Stage::Detaching, words)
+            act(Effect::Evict(eviction), Stage::Detaching, message)
         }
         Err(why) => {
-            let words = format!("{} pod(s) are stuck: {names}; {why}", pods.len());
-            wait(Stage::Detaching, words).until(t.now + Duration::from_secs(1))
+            let message = format!("{} pod(s) are stuck: {names}; {why}", pods.len());
+            wait(Stage::Detaching, message).until(t.now + Duration::from_secs(1))
         }
     })
 }
@@ -195,19 +195,23 @@ pub(super) fn delete(
     let valid_until = match may_go(s, m, node, level, t) {
         Ok(until) => until,
         Err(why) => {
-            let words = format!("everything has detached; {why}");
-            return wait(Stage::AwaitingRelease, words).until(t.now + Duration::from_secs(1));
+            let message = format!("everything has detached; {why}");
+            return wait(Stage::AwaitingRelease, message).until(t.now + Duration::from_secs(1));
         }
     };
     let Some(deletion) = taint::delete_node(node, claim, valid_until) else {
         return wait(Stage::AwaitingRelease, "the claim was lost".to_owned()).until(t.now);
     };
     m.releasing = true;
-    let words = format!(
+    let message = format!(
         "everything has detached and the machine still reads Off: Node {} is deleted",
         node.name
     );
-    act(Effect::DeleteNode(deletion), Stage::AwaitingRelease, words)
+    act(
+        Effect::DeleteNode(deletion),
+        Stage::AwaitingRelease,
+        message,
+    )
 }
 
 /// Until when something may be taken from the machine: its Node says that it is down, and its devices read Off since no pod is left.
@@ -222,8 +226,8 @@ fn may_go(
         return Err(format!("Node {} does not say that it is down", node.name));
     }
     off_now(s, m, level, t)?;
-    let asked = m.learned.sights.iter().filter_map(|sight| {
-        let reading = sight.reading.as_ref().ok()?;
+    let asked = m.under_claim.answers.iter().filter_map(|answer| {
+        let reading = answer.reading.as_ref().ok()?;
         Some(reading.asked)
     });
     let until = asked.min().unwrap_or_default() + PROOF_LIFE;

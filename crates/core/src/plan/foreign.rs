@@ -10,8 +10,8 @@ use super::super::observed::{CLAIM, DETACHING, NodeView, Observed, TaintView};
 use super::super::stage::Stage;
 use super::super::taint;
 use super::abort::give_back;
-use super::ending::{ended, may_have_tainted, released};
-use super::outrun::held_by_other_fence;
+use super::completion::{ended, may_have_tainted, released};
+use super::superseded::held_by_other_fence;
 use super::unclaimed::bind_first;
 use super::{Moment, close, held, power_on, wait};
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub(super) fn step(
     m.forget_denial();
     let late = t.now + s.late_effect;
     // One that was being given back is gone too. With evidence stored the taint may be ours all the same, if somebody else took the claim.
-    let is_given_back = m.dropping && !m.learned.evidence;
+    let is_given_back = m.dropping && !m.under_claim.evidence;
     if (m.claim.as_ref()).is_some_and(|claim| !claim.seen || is_given_back) {
         m.forget_claim(late);
     }
@@ -56,33 +56,33 @@ pub(super) fn step(
         return end.unwrap_or_else(|| held_by_other_fence(m, node).until(again));
     }
     if let Some(key) = ours.filter(|_| may_have_tainted(s, m, node)) {
-        let short = taint::in_words(key);
+        let short = taint::display_name(key);
         if s.released {
-            let words = format!(
+            let message = format!(
                 "released by `spec.desiredState: Released`; `{short}` stays on Node {}: it stands without the operator's claim, so the operator does not remove it; once {}, remove it yourself (kubectl taint node {} {key}-)",
                 node.name,
                 taint::harmless_when(key),
                 node.name
             );
-            return close(Stage::Aborted, words);
+            return close(Stage::Aborted, message);
         }
-        let words = format!(
+        let message = format!(
             "`{short}` stands on Node {} without the operator's claim, because somebody else removed the claim or set the taint: the operator does not remove it; once {}, remove it yourself (kubectl taint node {} {key}-)",
             node.name,
             taint::harmless_when(key),
             node.name
         );
-        return wait(Stage::AwaitingRelease, words.clone())
-            .escalated("ClaimRemoved", words)
+        return wait(Stage::AwaitingRelease, message.clone())
+            .escalated("ClaimRemoved", message)
             .until(again);
     }
     if let Some(decision) = ended(s, m, node, t).or_else(|| bind_first(s, node)) {
         return decision;
     }
-    held(HeldBy::ForeignOutOfService, foreign_words(node)).until(again)
+    held(HeldBy::ForeignOutOfService, foreign_mark(node)).until(again)
 }
 
-fn foreign_words(node: &NodeView) -> String {
+fn foreign_mark(node: &NodeView) -> String {
     let name = &node.name;
     let until = "it is left alone until that taint is removed, or this NodeFence released (`spec.desiredState: Released`)";
     match node.marked_by() {
@@ -96,12 +96,12 @@ fn foreign_words(node: &NodeView) -> String {
 
 /// A mark beside our claim that was not set under it: it is somebody else's, so the claim goes (S8). The incident is held. If ours never stood, it
 /// begins anew once theirs is gone.
-pub(super) fn give_way(m: &mut Memory, node: &NodeView, claim: &str) -> Decision {
+pub(super) fn yield_to_foreign_taint(m: &mut Memory, node: &NodeView, claim: &str) -> Decision {
     // What was refused before their taint was seen was refused for its sake; what is refused from here on is not.
     if !m.dropping {
         m.forget_denial();
     }
-    let words = match node.marked_by() {
+    let message = match node.marked_by() {
         Some(DETACHING) => format!(
             "`{DETACHING}` on Node {} was not set under this claim: the claim is given back, and nothing is done until that taint is removed",
             node.name
@@ -111,23 +111,23 @@ pub(super) fn give_way(m: &mut Memory, node: &NodeView, claim: &str) -> Decision
             node.name
         ),
     };
-    give_back(m, node, claim, Stage::Held, words).held(HeldBy::ForeignOutOfService)
+    give_back(m, node, claim, Stage::Held, message).held(HeldBy::ForeignOutOfService)
 }
 
 /// Our claim, the taint that goes with it, and a record that has proven nothing under it: made anew by somebody, or another controller has set the
 /// taint in the second of the claim. Nobody knows what was sent, nor which boot it was about: neither is it seen through nor given up.
 pub(super) fn unproven(node: &NodeView, claim: &str, t: &Moment) -> Decision {
     let key = taint::mark_key_of_claim(node);
-    let words = format!(
+    let message = format!(
         "`{}` stands on Node {} under claim {claim}, and the NodeFence has no evidence for that claim: it was made anew, or another controller has set the taint; once {}, remove both (kubectl taint node {} {key}- {CLAIM}-)",
-        taint::in_words(key),
+        taint::display_name(key),
         node.name,
         taint::harmless_when(key),
         node.name
     );
     let again = t.now + FOREIGN_PAUSE;
-    held(HeldBy::OutOfServiceUnproven, words.clone())
-        .escalated(HeldBy::OutOfServiceUnproven.as_str(), words)
+    held(HeldBy::OutOfServiceUnproven, message.clone())
+        .escalated(HeldBy::OutOfServiceUnproven.as_str(), message)
         .until(again)
 }
 

@@ -2,12 +2,12 @@
 
 use super::super::attempt::Attempt;
 use super::super::incident::{Decision, Device, DeviceOrder, Effect, Level, Settings};
-use super::super::memory::{Memory, Sight};
-use super::super::observed::{LeaseView, Seen};
+use super::super::manual_confirmation::valid_confirmation;
+use super::super::memory::{DeviceAnswer, Memory};
+use super::super::observed::{LeaseView, Read};
 use super::super::proof::{NotProven, Require, speaks_against};
 use super::super::reading::{PowerState, Reading};
 use super::super::stage::Stage;
-use super::super::word::heard;
 use super::Moment;
 use fencing_api::settings::{FenceMode, ORDER_SECONDS_MIN};
 use std::time::Duration;
@@ -22,32 +22,40 @@ pub(super) const ORDER_MIN: Duration = Duration::from_secs(ORDER_SECONDS_MIN);
 pub(super) const ROUND_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// A human's word is given: the level that rests on it has its turn at once, once.
-pub(super) fn heed_word(s: &Settings, m: &mut Memory, lease: &Seen<LeaseView>, now: Duration) {
+pub(super) fn turn_to_confirmed_level(
+    s: &Settings,
+    m: &mut Memory,
+    lease: &Read<LeaseView>,
+    now: Duration,
+) {
     // Readings that have just arrived are judged first: they may contradict, or prove it better.
-    let is_occupied = m.busy.is_some() || m.learned.readings.is_some();
-    if m.word_heeded.is_some() || m.word_refuted.is_some() || is_occupied || heard(s, now).is_err()
+    let is_occupied = m.busy.is_some() || m.under_claim.readings.is_some();
+    if m.confirmation_tried.is_some()
+        || m.confirmation_refused.is_some()
+        || is_occupied
+        || valid_confirmation(s, now).is_err()
     {
         return;
     }
     if let Some(index) = s.levels.iter().position(Level::is_manual) {
-        m.word_heeded = Some(m.orders);
+        m.confirmation_tried = Some(m.orders);
         m.retry_at = None;
         turn_to(m, index);
-        m.learned.sights.clear();
+        m.under_claim.answers.clear();
         // The readings beside it last a whole Lease: what lives renews it within them, and what renewed it before may be off since.
-        m.learned.lease_before = lease.present().cloned();
+        m.under_claim.lease_before = lease.present().cloned();
     }
 }
 
 /// An off command to all devices of the level. It takes the place of the one before it, which may still land (S23).
 pub(super) fn new_attempt(s: &Settings, m: &mut Memory, level: &Level, t: &Moment) -> Attempt {
     m.drop_attempt(t.now + s.late_effect);
-    m.learned.lease_after_off = false;
+    m.under_claim.lease_after_off = false;
     m.attempts += 1;
     let devices = level.devices.iter().map(|device| device.name.clone());
     // Who reads Off already, or nothing, is not what turns it off: a machine that was saved to disk is never resumed by the operator (R8).
     let on = level.devices.iter();
-    let on = on.filter(|device| m.said.has_power(&device.name));
+    let on = on.filter(|device| m.power_history.has_power(&device.name));
     let versions = on.map(|device| (device.name.clone(), device.version.clone()));
     let attempt = Attempt {
         id: format!("{}-{}", t.nonce, s.record.attempts + m.attempts),
@@ -105,14 +113,14 @@ fn turn_to(m: &mut Memory, level: usize) {
 /// A human is needed, and the tries go on.
 pub(super) fn in_trouble(m: &Memory, decision: Decision) -> Decision {
     let lies = m.contradictions.last().filter(|_| m.is_contradicted());
-    let words = match (m.alarm, lies) {
+    let message = match (m.alarm, lies) {
         (Some(CONTRADICTION), Some(lies)) => Some(format!(
             "{lies}; nothing more is commanded: see which machine each device of the node is wired to, and cut this one's power by hand; it goes on once they all read Off; or correct the FenceDevice, release this NodeFence (`spec.desiredState: Released`) and create another"
         )),
         _ => m.last_failure.clone(),
     };
-    match (words, m.alarm) {
-        (Some(words), Some(reason)) => decision.escalated(reason, words),
+    match (message, m.alarm) {
+        (Some(message), Some(reason)) => decision.escalated(reason, message),
         _ => decision,
     }
 }
@@ -134,7 +142,7 @@ pub(super) fn current_level(s: &Settings, m: &mut Memory) -> Option<Level> {
 
 /// A level has its turn if it serves the node, and not by a word that was refuted.
 fn is_usable(m: &Memory, level: &Level) -> bool {
-    let is_refuted = level.is_manual() && m.word_refuted.is_some();
+    let is_refuted = level.is_manual() && m.confirmation_refused.is_some();
     !level.devices.is_empty() && !is_refuted
 }
 
@@ -148,7 +156,7 @@ pub(super) fn note_devices(s: &Settings, m: &mut Memory) {
             .collect()
     };
     let levels = s.levels.iter();
-    m.learned.devices_claimed = levels
+    m.under_claim.devices_claimed = levels
         .map(|level| (level.name.clone(), names(level)))
         .collect();
 }
@@ -156,7 +164,7 @@ pub(super) fn note_devices(s: &Settings, m: &mut Memory) {
 /// A level that needs all of its devices has lost one since the claim: what is left proves nothing, an edit only ever
 /// narrows a fence (S15).
 pub(super) fn lost_device(m: &Memory, level: &Level) -> Option<String> {
-    let claimed = m.learned.devices_claimed.get(&level.name)?;
+    let claimed = m.under_claim.devices_claimed.get(&level.name)?;
     let is_there = |name: &&String| level.devices.iter().any(|device| device.name == **name);
     let lost = claimed.iter().find(|name| !is_there(name));
     lost.filter(|_| level.require == Require::All).map(|name| {
@@ -169,14 +177,14 @@ pub(super) fn lost_device(m: &Memory, level: &Level) -> Option<String> {
 
 /// A try has failed: again after a pause; after its last try, or its whole time, the next level; then a longer pause and all of them
 /// again. From then on a human is called.
-pub(super) fn fail(s: &Settings, m: &mut Memory, words: String, now: Duration) {
+pub(super) fn fail(s: &Settings, m: &mut Memory, message: String, now: Duration) {
     m.failures += 1;
     m.forget_denial();
     let Some(level) = current_level(s, m) else {
-        m.last_failure = Some(words);
+        m.last_failure = Some(message);
         return;
     };
-    m.level_failures.insert(level.name.clone(), words);
+    m.level_failures.insert(level.name.clone(), message);
     let mut pause = level.retry_period;
     let is_late = m
         .level_since
@@ -211,28 +219,28 @@ pub(super) fn fail(s: &Settings, m: &mut Memory, words: String, now: Duration) {
 /// Why each of the levels failed last, in their order, and the last way out once all of them have.
 fn why_all(s: &Settings, m: &Memory) -> String {
     let failed = s.levels.iter().filter_map(|level| {
-        let words = m.level_failures.get(&level.name)?;
-        Some((&level.name, words))
+        let message = m.level_failures.get(&level.name)?;
+        Some((&level.name, message))
     });
     let failed: Vec<_> = failed.collect();
-    let mut words: Vec<String> = match *failed {
-        [(_, words)] => vec![words.clone()],
+    let mut message: Vec<String> = match *failed {
+        [(_, message)] => vec![message.clone()],
         _ => {
             let all = failed
                 .iter()
-                .map(|(name, words)| format!("level {name}: {words}"));
+                .map(|(name, message)| format!("level {name}: {message}"));
             all.collect()
         }
     };
     let mut devices = s.levels.iter().flat_map(|level| &level.devices);
     // Another try shows nothing else.
     let is_stuck = devices.any(|device| uncontrolled(s, m, device).is_some());
-    if (m.rounds > 0 || is_stuck) && s.word.is_none() {
+    if (m.rounds > 0 || is_stuck) && s.confirmation.is_none() {
         let way_out =
             "if you know that the machine has no power, confirm it by `spec.manualConfirmation`";
-        words.push(way_out.to_owned());
+        message.push(way_out.to_owned());
     }
-    words.join("; ")
+    message.join("; ")
 }
 
 /// S23: whose off command of this try may still land, for whoever is called meanwhile.
@@ -254,18 +262,21 @@ pub(super) struct Failure {
     /// Condition reason: `DeviceFailed`, `IdentityMismatch`, `IdentityNotPinned`, `NoPositiveControl` or `OffWhileRunning`.
     pub(super) reason: &'static str,
     /// In words, naming the device.
-    pub(super) words: String,
+    pub(super) message: String,
 }
 
 /// The device's answer, if the right machine gave it.
-pub(super) fn answer<'a>(device: &Device, sights: &'a [Sight]) -> Result<&'a Reading, Failure> {
-    let failed = |words: String| Failure {
+pub(super) fn verified_reading<'a>(
+    device: &Device,
+    answers: &'a [DeviceAnswer],
+) -> Result<&'a Reading, Failure> {
+    let failed = |message: String| Failure {
         reason: DEVICE_FAILED,
-        words: format!("FenceDevice {}: {words}", device.name),
+        message: format!("FenceDevice {}: {message}", device.name),
     };
-    let sight = sights.iter().find(|sight| sight.is_of(device));
-    let sight = sight.ok_or_else(|| failed("not asked".to_owned()))?;
-    let reading = sight
+    let answer = answers.iter().find(|answer| answer.is_of(device));
+    let answer = answer.ok_or_else(|| failed("not asked".to_owned()))?;
+    let reading = answer
         .reading
         .as_ref()
         .map_err(|reason| failed(reason.clone()))?;
@@ -274,7 +285,7 @@ pub(super) fn answer<'a>(device: &Device, sights: &'a [Sight]) -> Result<&'a Rea
             NotProven::IdentityNotPinned { .. } => "IdentityNotPinned",
             _ => "IdentityMismatch",
         },
-        words: reason.to_string(),
+        message: reason.to_string(),
     };
     device
         .identity
@@ -285,22 +296,23 @@ pub(super) fn answer<'a>(device: &Device, sights: &'a [Sight]) -> Result<&'a Rea
 
 /// Why an Off of this device would not count (S25). What it has read in this incident counts where a command of ours is to turn the machine off.
 pub(super) fn uncontrolled(s: &Settings, m: &Memory, device: &Device) -> Option<Failure> {
-    let was_on = s.mode == FenceMode::PowerOff && m.said.was_on(&device.name, &device.version);
+    let was_on =
+        s.mode == FenceMode::PowerOff && m.power_history.was_on(&device.name, &device.version);
     let counts = device.control.is_shown() || was_on;
     (!counts).then(|| Failure {
         reason: device.control.reason(),
-        words: NotProven::no_control(&device.name, device.control).to_string(),
+        message: NotProven::no_control(&device.name, device.control).to_string(),
     })
 }
 
 /// The first of these devices that said last that the machine has power, and how ([`speaks_against`]).
 pub(super) fn against<'a>(
     mut devices: impl Iterator<Item = &'a Device>,
-    sights: &'a [Sight],
+    answers: &'a [DeviceAnswer],
 ) -> Option<(&'a Device, &'a Reading)> {
     devices.find_map(|device| {
-        let sight = sights.iter().find(|sight| sight.is_of(device))?;
-        let reading = sight.reading.as_ref().ok()?;
+        let answer = answers.iter().find(|answer| answer.is_of(device))?;
+        let reading = answer.reading.as_ref().ok()?;
         speaks_against(&device.identity, reading).then_some((device, reading))
     })
 }
@@ -341,14 +353,14 @@ pub(super) fn names(level: &Level) -> String {
 
 /// The stage of device work under the claim.
 pub(super) fn busy_stage(m: &Memory) -> Stage {
-    match (&m.attempt, m.learned.quiesce.since) {
+    match (&m.attempt, m.under_claim.quiesce.since) {
         (_, None) => Stage::Quiescing,
         (Some(attempt), _) if attempt.results.is_empty() => Stage::Fencing,
         _ => Stage::Verifying,
     }
 }
 
-pub(super) fn state_word(state: PowerState) -> &'static str {
+pub(super) fn state_name(state: PowerState) -> &'static str {
     match state {
         PowerState::On => "On",
         PowerState::Off => "Off",
@@ -372,7 +384,7 @@ mod tests {
         };
         let mut m = Memory::default();
         let seconds_left = |m: &mut Memory, now| {
-            let effect = order(m, &level, DeviceOrder::Look, Duration::from_secs(now));
+            let effect = order(m, &level, DeviceOrder::ReadPower, Duration::from_secs(now));
             match effect {
                 Effect::Device { limit, .. } => limit.as_secs(),
                 other => panic!("{other:?}"),

@@ -6,51 +6,50 @@
 
 mod abort;
 mod claimed;
+mod completion;
 mod contradiction;
 mod deadline;
+mod delete_node;
 mod detaching;
-mod ending;
 mod foreign;
-mod gone;
-mod inherit;
-mod leaving;
+mod hydrate;
 mod level;
 mod needs;
-mod outrun;
+mod node_absent;
 mod pace;
 mod power_off;
 mod power_on;
+mod precheck;
 mod prove;
-mod returning;
 mod span;
+mod superseded;
 mod tainted;
 mod unclaimed;
-mod usable;
 mod watch;
 
 pub use {
     claimed::rival_until,
+    completion::is_bare,
     deadline::waits_for_a_pod,
-    ending::is_bare,
     level::CONTRADICTION,
     needs::{Needs, evicts_next, foresee, needs},
-    outrun::{cleared, may_be_outrun, turning_on},
-    tainted::word_is_over,
-    usable::STILL_ON,
+    precheck::NOT_OFF,
+    superseded::{cleared, may_be_superseded, turning_on},
+    tainted::confirmation_is_over,
 };
 
 use super::hold::HeldBy;
 use super::incident::{Decision, Effect, Settings};
+use super::manual_confirmation::valid_confirmation;
 use super::memory::Memory;
-use super::observed::{NodeView, Observed, Ready, Seen};
+use super::observed::{NodeView, Observed, Read, Ready};
+use super::proof_source::ProofSource;
 use super::quiesce::none_stays_with_its_volume;
 use super::release::booted_anew;
 use super::stage::Stage;
 use super::taint;
-use super::witness::Witness;
-use super::word::heard;
 use deadline::{overdue, time_limit};
-use pace::{DETACH_PACE, READ_PACE, look_again, poll};
+use pace::{DETACH_PACE, READ_PACE, poll, poll_again};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -69,7 +68,7 @@ pub struct Moment {
 }
 
 /// Which of our taints the Node carries.
-enum Standing<'a> {
+enum NodePhase<'a> {
     /// Neither: nothing of this incident is on the Node.
     Unclaimed,
     /// A claim of this incident, of whatever process.
@@ -77,27 +76,27 @@ enum Standing<'a> {
     /// A claim of this incident, and the mark that was set under it.
     Tainted(&'a str),
     /// A claim of this incident, and a mark that was not set under it: not ours to touch (S8).
-    Overruled(&'a str),
+    ForeignTaintBesideClaim(&'a str),
     /// A mark without a claim of this incident: not ours to touch (S8).
     ForeignTaint,
 }
 
-fn standing<'a>(settings: &Settings, node: &'a NodeView) -> Standing<'a> {
+fn node_phase<'a>(settings: &Settings, node: &'a NodeView) -> NodePhase<'a> {
     let own = node
         .claim()
         .filter(|value| taint::claim_fence(value) == Some(settings.fence.as_str()));
     match (own, node.marked_by().is_some()) {
-        (Some(claim), _) if taint::mark_of_claim(node).is_some() => Standing::Tainted(claim),
-        (Some(claim), false) => Standing::Claimed(claim),
-        (Some(claim), true) => Standing::Overruled(claim),
-        (None, false) => Standing::Unclaimed,
-        (None, true) => Standing::ForeignTaint,
+        (Some(claim), _) if taint::mark_of_claim(node).is_some() => NodePhase::Tainted(claim),
+        (Some(claim), false) => NodePhase::Claimed(claim),
+        (Some(claim), true) => NodePhase::ForeignTaintBesideClaim(claim),
+        (None, false) => NodePhase::Unclaimed,
+        (None, true) => NodePhase::ForeignTaint,
     }
 }
 
 /// Has this incident proven the machine down, as far as this process knows? Ours is never set before its evidence is stored (S17).
 fn is_proven(settings: &Settings, memory: &Memory) -> bool {
-    memory.learned.evidence || settings.record.evidence || memory.tainted || settings.adopted
+    memory.under_claim.evidence || settings.record.evidence || memory.tainted || settings.adopted
 }
 
 /// Is this the claim of this process?
@@ -109,7 +108,7 @@ fn holds(memory: &Memory, claim: &str) -> bool {
 /// Does this process see to the taint under this claim, or may it have set it? Of any other taint the NodeFence alone tells whether it was
 /// proven, and which commands of its process may still land (S23).
 fn is_known(memory: &Memory, claim: &str) -> bool {
-    holds(memory, claim) && (memory.learned.evidence || memory.tainted)
+    holds(memory, claim) && (memory.under_claim.evidence || memory.tainted)
 }
 
 /// Decides the next step of an incident. Total and deterministic.
@@ -119,16 +118,16 @@ pub fn step(
     observed: &Observed,
     moment: &Moment,
 ) -> Decision {
-    let observed = as_seen(settings, observed);
+    let observed = for_strategy(settings, observed);
     let observed = observed.as_ref();
     let mut decision = decide(settings, memory, observed, moment);
     if decision.stage == Stage::Aborted
         && matches!(decision.effect, Effect::Close)
-        && let Some(words) = abort::off_left_behind(settings, memory, observed, moment)
+        && let Some(message) = abort::off_left_behind(settings, memory, observed, moment)
     {
-        decision.words.push_str(&words);
+        decision.message.push_str(&message);
         if let Some((_, said)) = &mut decision.escalation {
-            said.push_str(&words);
+            said.push_str(&message);
         }
     }
     let since = match memory.stage {
@@ -151,29 +150,29 @@ pub fn step(
     }
     // Whoever has given a word that is refused knew of what the devices say or do not say.
     let is_new = |reason: &str| {
-        memory.word_refuted.is_none() || ![STILL_ON, level::DEVICE_FAILED].contains(&reason)
+        memory.confirmation_refused.is_none() || ![NOT_OFF, level::DEVICE_FAILED].contains(&reason)
     };
     let called = decision.escalation.as_ref().map(|(reason, _)| *reason);
-    if let Some(words) = word_refused(settings, memory, moment.now)
+    if let Some(message) = why_confirmation_refused(settings, memory, moment.now)
         && !called.is_some_and(is_new)
         && !decision.stage.is_ended()
     {
-        decision.escalation = Some(("ConfirmationRefused", words));
+        decision.escalation = Some(("ConfirmationRefused", message));
     }
     // What was refused before the end is in nobody's way any more.
     if let Some(message) = &memory.denied
         && !decision.stage.is_ended()
     {
-        let words = format!(
+        let message = format!(
             "the API server refuses a write of the operator: {message}; grant it, or correct the admission policy or webhook"
         );
-        decision.escalation = Some(("AdmissionDenied", words));
+        decision.escalation = Some(("AdmissionDenied", message));
     }
     decision
 }
 
 /// What was observed, as it is to a fence with these settings.
-fn as_seen<'a>(settings: &Settings, observed: &'a Observed) -> Cow<'a, Observed> {
+fn for_strategy<'a>(settings: &Settings, observed: &'a Observed) -> Cow<'a, Observed> {
     let mut seen = Cow::Borrowed(observed);
     let fenced = settings.boot_id.as_deref();
     let deletes = settings.deletes_node();
@@ -191,7 +190,7 @@ fn as_seen<'a>(settings: &Settings, observed: &'a Observed) -> Cow<'a, Observed>
     }
     let owned = seen.to_mut();
     for pods in [&mut owned.pods, &mut owned.starting] {
-        if let Seen::Present(pods) = pods {
+        if let Read::Present(pods) = pods {
             none_stays_with_its_volume(pods);
         }
     }
@@ -199,24 +198,27 @@ fn as_seen<'a>(settings: &Settings, observed: &'a Observed) -> Cow<'a, Observed>
 }
 
 /// Why a human's word that was given counts for nothing, while one is of use.
-fn word_refused(settings: &Settings, memory: &Memory, now: Duration) -> Option<String> {
+fn why_confirmation_refused(settings: &Settings, memory: &Memory, now: Duration) -> Option<String> {
     // A human's NodeFence may name no UID until it is bound to one.
     settings.node_uid.as_ref()?;
     settings
-        .word
+        .confirmation
         .as_ref()
         .filter(|_| !is_proven(settings, memory))?;
-    memory.word_refuted.clone().or(heard(settings, now).err())
+    memory
+        .confirmation_refused
+        .clone()
+        .or(valid_confirmation(settings, now).err())
 }
 
 /// The record keeps it: a process that begins when the date of the word has come would take it for one of now (S21). A word that has proven is not
 /// judged again by the clock of whoever takes that over.
-fn refuse_word_of_the_future(settings: &Settings, memory: &mut Memory, now: Duration) {
-    let is_ahead = settings.word.as_ref().is_some_and(|it| it.is_ahead);
-    let has_proven = memory.proven_off_by == Some(Witness::Word);
-    let is_over = has_proven || memory.word_refuted.is_some();
+fn refuse_future_confirmation(settings: &Settings, memory: &mut Memory, now: Duration) {
+    let is_ahead = settings.confirmation.as_ref().is_some_and(|it| it.is_ahead);
+    let has_proven = memory.proven_off_by == Some(ProofSource::Confirmation);
+    let is_over = has_proven || memory.confirmation_refused.is_some();
     if is_ahead && settings.node_uid.is_some() && !is_over {
-        memory.word_refuted = heard(settings, now).err();
+        memory.confirmation_refused = valid_confirmation(settings, now).err();
     }
 }
 
@@ -226,8 +228,8 @@ fn decide(
     observed: &Observed,
     moment: &Moment,
 ) -> Decision {
-    inherit::read_record(settings, memory, moment.now);
-    refuse_word_of_the_future(settings, memory, moment.now);
+    hydrate::hydrate(settings, memory, moment.now);
+    refuse_future_confirmation(settings, memory, moment.now);
     if let Some(node) = observed.node.present() {
         abort::reconsider(settings, memory, node);
     }
@@ -239,68 +241,72 @@ fn decide(
         .escalated(HeldBy::ClusterWentBack.as_str(), frozen.clone());
     }
     let node = match &observed.node {
-        Seen::Present(node) => node,
-        Seen::Absent => return gone::absent(settings, memory, observed, moment),
-        Seen::Failed(reason) => return unreadable(memory, settings, reason, moment.now),
-        Seen::NotRead => return unreadable(memory, settings, "it was not read", moment.now),
+        Read::Present(node) => node,
+        Read::Absent => return node_absent::absent(settings, memory, observed, moment),
+        Read::Failed(reason) => return unreadable(memory, settings, reason, moment.now),
+        Read::NotRead => return unreadable(memory, settings, "it was not read", moment.now),
     };
-    abort::heed_doubt(settings, memory, node);
+    abort::note_doubt(settings, memory, node);
     if settings
         .node_uid
         .as_ref()
         .is_some_and(|uid| *uid != node.uid)
     {
-        return gone::created_anew(settings, memory, node);
+        return node_absent::created_anew(settings, memory, node);
     }
     if let Some(decision) = after_a_failed_write(settings, memory, moment.now) {
         return decision;
     }
     if memory.claim.is_some() || power_on::is_begun(settings, memory) {
-        inherit::heed_more(settings, memory, moment.now);
+        hydrate::note_foreign_commands(settings, memory, moment.now);
     }
-    match standing(settings, node) {
-        Standing::Unclaimed => unclaimed::step(settings, memory, node, observed, moment),
-        Standing::Claimed(claim) => claimed::step(settings, memory, node, claim, observed, moment),
-        Standing::Tainted(claim) if is_known(memory, claim) => {
+    match node_phase(settings, node) {
+        NodePhase::Unclaimed => unclaimed::step(settings, memory, node, observed, moment),
+        NodePhase::Claimed(claim) => claimed::step(settings, memory, node, claim, observed, moment),
+        NodePhase::Tainted(claim) if is_known(memory, claim) => {
             tainted::step(settings, memory, node, claim, observed, moment)
         }
         // Under its own claim nobody else can have set it, and this process has not: another controller did, in the second of the claim.
-        Standing::Tainted(claim) if holds(memory, claim) => foreign::give_way(memory, node, claim),
-        Standing::Tainted(claim) => match &observed.evidence {
+        NodePhase::Tainted(claim) if holds(memory, claim) => {
+            foreign::yield_to_foreign_taint(memory, node, claim)
+        }
+        NodePhase::Tainted(claim) => match &observed.evidence {
             // The process before us has set it, or another one since this one last looked. What an older claim has proven is no proof of it.
-            Seen::Present(proven) if *proven || settings.adopted => {
+            Read::Present(proven) if *proven || settings.adopted => {
                 tainted::step(settings, memory, node, claim, observed, moment)
             }
-            Seen::Present(_) => foreign::unproven(node, claim, moment),
+            Read::Present(_) => foreign::unproven(node, claim, moment),
             unread => {
-                let words = format!(
+                let message = format!(
                     "needs the NodeFence to know what was sent before `{}` was set{}",
-                    taint::in_words(taint::mark_key_of_claim(node)),
+                    taint::display_name(taint::mark_key_of_claim(node)),
                     unread.why()
                 );
-                look_again(memory, Stage::Detaching, words, moment, READ_PACE)
+                poll_again(memory, Stage::Detaching, message, moment, READ_PACE)
             }
         },
-        Standing::Overruled(claim) => foreign::give_way(memory, node, claim),
-        Standing::ForeignTaint => foreign::step(settings, memory, node, observed, moment),
+        NodePhase::ForeignTaintBesideClaim(claim) => {
+            foreign::yield_to_foreign_taint(memory, node, claim)
+        }
+        NodePhase::ForeignTaint => foreign::step(settings, memory, node, observed, moment),
     }
 }
 
 /// The last write has failed: its reason, until it is time to decide again.
 fn after_a_failed_write(settings: &Settings, memory: &Memory, now: Duration) -> Option<Decision> {
     let at = memory.write_retry_at.filter(|at| now < *at)?;
-    let words = format!(
+    let message = format!(
         "the last {} write(s) for Node {} failed ({}); it is decided again",
         memory.write_failures, settings.node, memory.write_failure
     );
-    let decision = wait(going_on(memory), words.clone()).until(at);
+    let decision = wait(going_on(memory), message.clone()).until(at);
     Some(match memory.write_failures < WRITE_FAILURES_MAX {
         true => abort::still_accused(memory, decision),
         false => {
-            let words = format!(
-                "{words}; see why the API server does not take it (etcd, an admission webhook, the network in between)"
+            let message = format!(
+                "{message}; see why the API server does not take it (etcd, an admission webhook, the network in between)"
             );
-            decision.escalated("WriteFailed", words)
+            decision.escalated("WriteFailed", message)
         }
     })
 }
@@ -316,28 +322,28 @@ fn going_on(memory: &Memory) -> Stage {
 
 fn unreadable(memory: &Memory, settings: &Settings, reason: &str, now: Duration) -> Decision {
     let stage = going_on(memory);
-    let words = format!("Node {} cannot be read: {reason}", settings.node);
-    wait(stage, words).until(now + Duration::from_secs(1))
+    let message = format!("Node {} cannot be read: {reason}", settings.node);
+    wait(stage, message).until(now + Duration::from_secs(1))
 }
 
-fn wait(stage: Stage, words: String) -> Decision {
-    act(Effect::Wait, stage, words)
+fn wait(stage: Stage, message: String) -> Decision {
+    act(Effect::Wait, stage, message)
 }
 
 /// Nothing is done, for this reason.
-fn held(reason: HeldBy, words: String) -> Decision {
-    wait(Stage::Held, words).held(reason)
+fn held(reason: HeldBy, message: String) -> Decision {
+    wait(Stage::Held, message).held(reason)
 }
 
-fn close(stage: Stage, words: String) -> Decision {
-    act(Effect::Close, stage, words)
+fn close(stage: Stage, message: String) -> Decision {
+    act(Effect::Close, stage, message)
 }
 
-fn act(effect: Effect, stage: Stage, words: String) -> Decision {
+fn act(effect: Effect, stage: Stage, message: String) -> Decision {
     Decision {
         effect,
         stage,
-        words,
+        message,
         // It is the only stage beside Held that waits for somebody's leave, and for one thing only.
         held: (stage == Stage::AwaitingApproval).then_some(HeldBy::AwaitingApproval),
         escalation: None,
@@ -352,8 +358,8 @@ impl Decision {
         self
     }
 
-    fn escalated(mut self, reason: &'static str, words: String) -> Self {
-        self.escalation = Some((reason, words));
+    fn escalated(mut self, reason: &'static str, message: String) -> Self {
+        self.escalation = Some((reason, message));
         self
     }
 

@@ -3,7 +3,7 @@
 use super::super::incident::Settings;
 use super::super::memory::Memory;
 use super::super::observed::{NodeView, PodView};
-use super::{Standing, holds, prove, returning, standing};
+use super::{NodePhase, delete_node::sticky_pods, holds, node_phase, prove};
 
 /// Pods that are read one by one; more of them are listed. A quorum GET takes the API server 2 ms, a consistent LIST up to 100 ms, until
 /// its cache has caught up (`k8s.io/apiserver/pkg/storage/cacher`, `progressRequestPeriod`, v1.36).
@@ -23,7 +23,7 @@ pub struct Needs {
     /// Whether something answers at the kubelet's port.
     pub kubelet: bool,
     /// The other NodeFences, by quorum LIST: what they have sent.
-    pub elsewhere: bool,
+    pub foreign_commands: bool,
     /// The NodeFence, after the Node: is the `out-of-service` there ours, and what was sent by whoever set it?
     pub record: bool,
 }
@@ -58,22 +58,24 @@ pub fn evicts_next(settings: &Settings, memory: &Memory) -> bool {
 
 /// What to read for the next [`step`], given the Node; `None`: it does not exist, or cannot be read.
 pub fn needs(settings: &Settings, memory: &Memory, node: Option<&NodeView>) -> Needs {
-    match node.map(|node| standing(settings, node)) {
-        Some(Standing::Claimed(_)) => Needs {
+    match node.map(|node| node_phase(settings, node)) {
+        Some(NodePhase::Claimed(_)) => Needs {
             // Not before the first look under the claim, which may not be late.
-            elsewhere: settings.only_proves() && memory.is_due && !memory.learned.others_listed,
+            foreign_commands: settings.only_proves()
+                && memory.is_due
+                && !memory.under_claim.others_listed,
             ..under_claim(memory)
         },
-        Some(Standing::Tainted(claim)) => Needs {
+        Some(NodePhase::Tainted(claim)) => Needs {
             // Before the last word, what another process that sees to it has sent meanwhile.
             record: !holds(memory, claim) || memory.last_check,
             ..under_taint(memory)
         },
-        Some(Standing::Unclaimed) => Needs {
-            pods: returning::is_listed(memory),
+        Some(NodePhase::Unclaimed) => Needs {
+            pods: sticky_pods::is_listed(memory),
             ..Needs::default()
         },
-        Some(Standing::Overruled(_) | Standing::ForeignTaint) => Needs::default(),
+        Some(NodePhase::ForeignTaintBesideClaim(_) | NodePhase::ForeignTaint) => Needs::default(),
         // A deleted Node leaves pods and VolumeAttachments behind.
         None if memory.tainted || settings.record.evidence => under_taint(memory),
         None => Needs::default(),
@@ -88,19 +90,19 @@ fn under_claim(memory: &Memory) -> Needs {
         || memory.is_contradicted();
     let attempt = memory.attempt.as_ref();
     let commanding = attempt.is_some_and(|it| it.recorded && it.results.is_empty());
-    let judging = memory.learned.readings.is_some();
-    let quiesced = memory.learned.quiesce.since.is_some();
-    let many = memory.learned.quiesce.starting.len() > ONE_BY_ONE_MAX;
+    let judging = memory.under_claim.readings.is_some();
+    let quiesced = memory.under_claim.quiesce.since.is_some();
+    let many = memory.under_claim.quiesce.starting.len() > ONE_BY_ONE_MAX;
     let starting = match quiesced || many {
         true => Vec::new(),
-        false => memory.learned.quiesce.starting.clone(),
+        false => memory.under_claim.quiesce.starting.clone(),
     };
     Needs {
-        lease: judging || memory.learned.lease_before.is_none() || commanded || commanding,
-        pods: !quiesced && (memory.learned.quiesce.listed.is_none() || many)
-            || (judging && (memory.learned.pods.is_none() || memory.learned.relist)),
+        lease: judging || memory.under_claim.lease_before.is_none() || commanded || commanding,
+        pods: !quiesced && (memory.under_claim.quiesce.listed.is_none() || many)
+            || (judging && (memory.under_claim.pods.is_none() || memory.under_claim.relist)),
         starting,
-        kubelet: judging && commanded && !memory.learned.judged_down,
+        kubelet: judging && commanded && !memory.under_claim.judged_down,
         ..Needs::default()
     }
 }

@@ -31,20 +31,27 @@ pub(super) const DETACH_PACE: Pace = Pace {
 pub(super) const QUICK_POLLS: u32 = 20;
 
 /// Waits for something that nobody announces, and looks again at this pace.
-pub(super) fn look_again(
+pub(super) fn poll_again(
     m: &mut Memory,
     stage: Stage,
-    words: String,
+    message: String,
     t: &Moment,
     pace: Pace,
 ) -> Decision {
     let wake = poll(m, t.now, pace);
-    wait(stage, words).until(wake)
+    wait(stage, message).until(wake)
 }
 
 /// When it is looked at next: after the pace's first pause for a while, then ever more slowly.
 pub(super) fn poll(memory: &mut Memory, now: Duration, pace: Pace) -> Duration {
-    let pause = pace.first * 2u32.pow(memory.learned.polls.saturating_sub(QUICK_POLLS - 1).min(10));
-    memory.learned.polls = memory.learned.polls.saturating_add(1);
+    let pause = pace.first
+        * 2u32.pow(
+            memory
+                .under_claim
+                .polls
+                .saturating_sub(QUICK_POLLS - 1)
+                .min(10),
+        );
+    memory.under_claim.polls = memory.under_claim.polls.saturating_add(1);
     now + pause.min(pace.slowest)
 }

@@ -7,10 +7,10 @@ use super::super::observed::{NodeView, Observed, Ready};
 use super::super::stage::Stage;
 use super::claimed::try_again;
 use super::level::{
-    Failure, answer, in_trouble, judge_level, names, new_attempt, order, uncontrolled,
+    Failure, in_trouble, judge_level, names, new_attempt, order, uncontrolled, verified_reading,
 };
-use super::usable::note_contradiction;
-use super::{Moment, READ_PACE, act, look_again, wait};
+use super::precheck::note_contradiction;
+use super::{Moment, READ_PACE, act, poll_again, wait};
 use std::time::Duration;
 
 /// A kubelet renews its Lease every 10 s, a quarter of its `nodeLeaseDurationSeconds`; with two seconds to spare.
@@ -22,8 +22,8 @@ pub(super) const LEASE_RENEWAL_MAX: Duration = Duration::from_secs(12);
 fn asks_first(s: &Settings, m: &Memory, level: &Level) -> bool {
     let mut devices = level.devices.iter();
     devices.any(|it| {
-        let is_seen = m.learned.sights.iter().any(|sight| sight.is_of(it));
-        let is_new = it.outlets && !m.said.knows(&it.name);
+        let is_seen = m.under_claim.answers.iter().any(|answer| answer.is_of(it));
+        let is_new = it.outlets && !m.power_history.knows(&it.name);
         (is_new || uncontrolled(s, m, it).is_some()) && !is_seen
     })
 }
@@ -31,7 +31,9 @@ fn asks_first(s: &Settings, m: &Memory, level: &Level) -> bool {
 /// Why nothing is turned off: what follows could not prove that the machine is down.
 fn futile(s: &Settings, m: &Memory, level: &Level) -> Option<Failure> {
     let proves = |device: &Device| match uncontrolled(s, m, device) {
-        Some(failure) => Err(answer(device, &m.learned.sights).err().unwrap_or(failure)),
+        Some(failure) => Err(verified_reading(device, &m.under_claim.answers)
+            .err()
+            .unwrap_or(failure)),
         None => Ok(()),
     };
     judge_level(level, proves).err()
@@ -49,31 +51,38 @@ pub(super) fn renewed(
     if !attempt.recorded || m.busy.is_some() || node.ready() != Ready::Unknown {
         return None;
     }
-    if let Some(until) = m.learned.taken_over_until.filter(|until| t.now < *until) {
-        let words = format!(
+    if let Some(until) = m
+        .under_claim
+        .taken_over_until
+        .filter(|until| t.now < *until)
+    {
+        let message = format!(
             "the claim of Node {} was taken over; the off command waits 12 s for a report of its kubelet",
             node.name
         );
-        return Some(in_trouble(m, wait(Stage::Fencing, words)).until(until));
+        return Some(in_trouble(m, wait(Stage::Fencing, message)).until(until));
     }
     if let Some(before) = m.lease_of_silence() {
         let Some(lease) = o.lease.present() else {
             let why = o.lease.why();
-            let words = format!("reads the kubelet's Lease before the off command{why}");
-            let decision = look_again(m, Stage::Fencing, words, t, READ_PACE);
+            let message = format!("reads the kubelet's Lease before the off command{why}");
+            let decision = poll_again(m, Stage::Fencing, message, t, READ_PACE);
             return Some(in_trouble(m, decision));
         };
         if lease == before {
             return None;
         }
-        m.learned.off_waits_until = Some(t.now + LEASE_RENEWAL_MAX);
+        m.under_claim.off_waits_until = Some(t.now + LEASE_RENEWAL_MAX);
     }
-    let until = m.learned.off_waits_until.filter(|until| t.now < *until)?;
-    let words = format!(
+    let until = m
+        .under_claim
+        .off_waits_until
+        .filter(|until| t.now < *until)?;
+    let message = format!(
         "the kubelet of Node {} has renewed its Lease since the claim; the off command waits 12 s for its report",
         node.name
     );
-    Some(in_trouble(m, wait(Stage::Fencing, words)).until(until))
+    Some(in_trouble(m, wait(Stage::Fencing, message)).until(until))
 }
 
 /// Intent, then the command. `None` once the command has ended, however: the readings decide.
@@ -85,16 +94,16 @@ pub(super) fn power_off(
 ) -> Option<Decision> {
     match &m.attempt {
         None if asks_first(s, m, level) => {
-            let words = format!("asks {} whether it is off already", names(level));
-            let look = order(m, level, DeviceOrder::Look, t.now);
-            Some(in_trouble(m, act(look, Stage::Fencing, words)))
+            let message = format!("asks {} whether it is off already", names(level));
+            let read = order(m, level, DeviceOrder::ReadPower, t.now);
+            Some(in_trouble(m, act(read, Stage::Fencing, message)))
         }
         None => {
             note_contradiction(m, level);
             let futile = futile(s, m, level);
-            m.learned.sights.clear();
-            if let Some(Failure { reason, words }) = futile {
-                let decision = try_again(s, m, words, t);
+            m.under_claim.answers.clear();
+            if let Some(Failure { reason, message }) = futile {
+                let decision = try_again(s, m, message, t);
                 m.alarm = m.alarm.or(Some(reason));
                 return Some(in_trouble(m, decision));
             }
@@ -102,36 +111,36 @@ pub(super) fn power_off(
             power_off(s, m, level, t)
         }
         Some(attempt) if !attempt.recorded => {
-            let words = format!(
+            let message = format!(
                 "off command {} to {} is written down before it is sent",
                 attempt.id,
                 names(level)
             );
             let intent = Effect::RecordIntent(attempt.clone());
-            Some(in_trouble(m, act(intent, Stage::Fencing, words)))
+            Some(in_trouble(m, act(intent, Stage::Fencing, message)))
         }
         Some(attempt) if attempt.results.is_empty() => {
             let off = DeviceOrder::Off(attempt.clone());
-            let words = format!("turns the machine off by {}", names(level));
+            let message = format!("turns the machine off by {}", names(level));
             let off = order(m, level, off, t.now);
-            Some(in_trouble(m, act(off, Stage::Fencing, words)))
+            Some(in_trouble(m, act(off, Stage::Fencing, message)))
         }
         Some(attempt) if level.is_commanded(&attempt.results) => None,
         // What it says is read by nobody else: it may be off by now, by somebody's hand.
-        Some(attempt) if has_answered(attempt) && m.learned.sights.is_empty() => {
-            let words = format!("asks {} what it says beside that", names(level));
-            let look = order(m, level, DeviceOrder::Look, t.now);
-            Some(in_trouble(m, act(look, Stage::Fencing, words)))
+        Some(attempt) if has_answered(attempt) && m.under_claim.answers.is_empty() => {
+            let message = format!("asks {} what it says beside that", names(level));
+            let read = order(m, level, DeviceOrder::ReadPower, t.now);
+            Some(in_trouble(m, act(read, Stage::Fencing, message)))
         }
         Some(attempt) => {
             let unsent = level.devices.iter().filter_map(|device| {
                 let result = attempt.results.get(&device.name);
-                let words = result.map_or("not asked", OffResult::words);
+                let message = result.map_or("not asked", OffResult::message);
                 let is_sent = result.is_some_and(OffResult::is_sent);
-                (!is_sent).then(|| format!("FenceDevice {}: {words}", device.name))
+                (!is_sent).then(|| format!("FenceDevice {}: {message}", device.name))
             });
-            let words = unsent.collect::<Vec<_>>().join("; ");
-            Some(try_again(s, m, words, t))
+            let message = unsent.collect::<Vec<_>>().join("; ");
+            Some(try_again(s, m, message, t))
         }
     }
 }

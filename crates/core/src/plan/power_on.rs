@@ -10,17 +10,18 @@ use super::super::incident::{Decision, Device, DeviceOrder, Effect, Level, Setti
 use super::super::memory::Memory;
 use super::super::observed::{NodeView, QUARANTINE, Ready};
 use super::super::power_on::{PowerOn, forbidden, taken};
+use super::super::proof_source::reported_off;
 use super::super::reading::PowerState;
 use super::super::release::{booted_anew, never_went_down};
 use super::super::stage::Stage;
-use super::super::witness::said_off;
 use super::abort::taken_back;
-use super::ending::released;
+use super::completion::released;
 use super::level::{CONTRADICTION, order_max};
 use super::watch::WATCH_PERIOD;
 use super::{Moment, act, close, wait};
 use devices::{
-    exhausted, named, next_group, rewired, somebody_else, state, take_in, told, without_target,
+    exhausted, last_readings, named, next_group, rewired, somebody_else, state, take_in,
+    without_target,
 };
 use fencing_api::settings::FenceMode;
 use std::time::Duration;
@@ -41,13 +42,13 @@ pub(super) fn is_begun(s: &Settings, m: &Memory) -> bool {
 }
 
 /// The Node is gone, or another one by now: the end of its incident, whose fence was over if it had been released.
-pub(super) fn gone(s: &Settings, m: &Memory, words: String) -> Decision {
+pub(super) fn gone(s: &Settings, m: &Memory, message: String) -> Decision {
     match is_begun(s, m) {
         true => close(
             Stage::Recovered,
-            format!("{}; then {words}", released(s, m)),
+            format!("{}; then {message}", released(s, m)),
         ),
-        false => close(Stage::Aborted, words),
+        false => close(Stage::Aborted, message),
     }
 }
 
@@ -67,34 +68,34 @@ pub(super) fn step(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) ->
     }
     let until = deadline(m, wanted);
     if new_boot {
-        let words = format!("Node {} has booted anew and is not Ready yet", node.name);
-        return Some(waits(s, m, wanted, words, t.now + PAUSE, t));
+        let message = format!("Node {} has booted anew and is not Ready yet", node.name);
+        return Some(waits(s, m, wanted, message, t.now + PAUSE, t));
     }
     let why_not = forbidden(node, s.node_uid.as_deref(), s.boot_id.as_deref());
     if let Some(why) = why_not.or_else(|| wanted.hold.clone()) {
-        let words = format!("its machine is not turned on: {why}");
+        let message = format!("its machine is not turned on: {why}");
         // Whoever keeps it off knows why, and is not called for it.
         if t.now >= until && !m.power_on.has_sent() {
             return Some(close(
                 Stage::Recovered,
-                format!("{}; {words}", released(s, m)),
+                format!("{}; {message}", released(s, m)),
             ));
         }
-        return Some(waits(s, m, wanted, words, t.now + WATCH_PERIOD, t));
+        return Some(waits(s, m, wanted, message, t.now + WATCH_PERIOD, t));
     }
     if let Some(due) = m.power_on.due.filter(|due| t.now < *due) {
-        let words = format!(
+        let message = format!(
             "its machine is turned on {} s after the release (`powerOn.delaySeconds`)",
             wanted.delay.as_secs()
         );
-        return Some(waits(s, m, wanted, words, due, t));
+        return Some(waits(s, m, wanted, message, due, t));
     }
     if let Some(until) = m.late_off_until(t.now) {
-        let words = format!(
+        let message = format!(
             "{}: its machine is turned on when its time is over, or it could be power-cycled",
-            m.late_off_words()
+            m.late_off_message()
         );
-        return Some(waits(s, m, wanted, words, until, t));
+        return Some(waits(s, m, wanted, message, until, t));
     }
     Some(turn_on(s, m, wanted, node, t))
 }
@@ -116,7 +117,7 @@ fn begin(s: &Settings, m: &mut Memory, wanted: &PowerOn, t: &Moment) {
     m.power_on.due = Some(t.now + pause);
     // They are gone from the Node, and what was read under them says nothing of what somebody has done since.
     m.claim = None;
-    m.learned.sights.clear();
+    m.under_claim.answers.clear();
 }
 
 /// Until when the node has to be Ready (time since boot).
@@ -129,28 +130,28 @@ fn over(s: &Settings, m: &Memory, wanted: &PowerOn, node: &NodeView) -> Option<D
     let boot_id = s.boot_id.as_deref();
     let taken = taken(node, &s.fence);
     if booted_anew(node, boot_id) {
-        let words = format!(
+        let message = format!(
             "{}; its machine was turned on again: Node {} has booted anew and is Ready",
             released(s, m),
             node.name
         );
         return match node.ready() {
-            Ready::True => Some(close(Stage::Recovered, words)),
+            Ready::True => Some(close(Stage::Recovered, message)),
             _ => taken.map(|why| left_alone(s, m, &why)),
         };
     }
     if never_went_down(node, boot_id) {
-        let (said, way_out) = said_off(m.proven_off_by.as_ref());
-        let words = format!(
+        let (said, way_out) = reported_off(m.proven_off_by.as_ref());
+        let message = format!(
             "{}; but Node {} is Ready in boot {}, in which {said} said that it was off: its machine never went down: {way_out}; check the volumes' data, then reboot the node",
             released(s, m),
             node.name,
             node.boot_id
         );
-        return Some(close(Stage::Recovered, words.clone()).escalated(CONTRADICTION, words));
+        return Some(close(Stage::Recovered, message.clone()).escalated(CONTRADICTION, message));
     }
     let why = taken_back(s)
-        .map(|(_, words)| words)
+        .map(|(_, message)| message)
         .or(taken)
         .or_else(|| wanted.stop.clone())
         .or_else(|| {
@@ -162,8 +163,8 @@ fn over(s: &Settings, m: &Memory, wanted: &PowerOn, node: &NodeView) -> Option<D
         return Some(left_alone(s, m, &why));
     }
     let decision = left_alone(s, m, &rewired(s, m)?);
-    let words = decision.words.clone();
-    Some(decision.escalated(POWER_ON_FAILED, words))
+    let message = decision.message.clone();
+    Some(decision.escalated(POWER_ON_FAILED, message))
 }
 
 /// The end of it, whatever was done so far.
@@ -183,11 +184,17 @@ fn waits(
     s: &Settings,
     m: &Memory,
     wanted: &PowerOn,
-    words: String,
+    message: String,
     wake: Duration,
     t: &Moment,
 ) -> Decision {
-    within(s, m, wanted, wait(Stage::PoweringOn, words).until(wake), t)
+    within(
+        s,
+        m,
+        wanted,
+        wait(Stage::PoweringOn, message).until(wake),
+        t,
+    )
 }
 
 /// The decision under the deadline of the stage.
@@ -195,12 +202,12 @@ fn within(s: &Settings, m: &Memory, wanted: &PowerOn, decision: Decision, t: &Mo
     let until = deadline(m, wanted);
     let end = until + CALLED_FOR;
     if t.now >= end {
-        let words = format!(
+        let message = format!(
             "{}; its machine was not seen to come back: {}; turn it on by hand",
             released(s, m),
-            decision.words
+            decision.message
         );
-        return close(Stage::Recovered, words.clone()).escalated(POWER_ON_FAILED, words);
+        return close(Stage::Recovered, message.clone()).escalated(POWER_ON_FAILED, message);
     }
     let late = || {
         format!(
@@ -210,7 +217,7 @@ fn within(s: &Settings, m: &Memory, wanted: &PowerOn, decision: Decision, t: &Mo
     };
     let failure = m.power_on.failure.clone();
     let why = failure.or_else(|| (t.now >= until).then(late));
-    let call = why.map(|why| format!("{}; {why}: {WAY_OUT}", decision.words));
+    let call = why.map(|why| format!("{}; {why}: {WAY_OUT}", decision.message));
     let next = if t.now < until { until } else { end };
     let decision = Decision {
         deadline: Some(until),
@@ -218,7 +225,7 @@ fn within(s: &Settings, m: &Memory, wanted: &PowerOn, decision: Decision, t: &Mo
         ..decision
     };
     match call {
-        Some(words) => decision.escalated(POWER_ON_FAILED, words),
+        Some(message) => decision.escalated(POWER_ON_FAILED, message),
         None => decision,
     }
 }
@@ -232,8 +239,8 @@ fn turn_on(
     t: &Moment,
 ) -> Decision {
     if m.busy.is_some() {
-        let words = "waits for the FenceDevices that have turned its machine off";
-        return waits(s, m, wanted, words.to_owned(), t.now + PAUSE, t);
+        let message = "waits for the FenceDevices that have turned its machine off";
+        return waits(s, m, wanted, message.to_owned(), t.now + PAUSE, t);
     }
     if let Some(decision) = carry_out(s, m, wanted, t) {
         return decision;
@@ -241,19 +248,19 @@ fn turn_on(
     take_in(s, m, t);
     let group = next_group(s, m);
     if let Some(who) = somebody_else(s, m, group.as_ref()) {
-        let words = format!(
+        let message = format!(
             "{}; FenceDevice {who} reads On: somebody has turned its machine on, and nothing is done",
             released(s, m)
         );
-        return close(Stage::Recovered, words);
+        return close(Stage::Recovered, message);
     }
     let Some(group) = group else {
         m.power_on.failure = None;
-        let words = format!(
+        let message = format!(
             "its machine has power again: Node {} has to boot anew and to be Ready",
             node.name
         );
-        return waits(s, m, wanted, words, t.now + PAUSE, t);
+        return waits(s, m, wanted, message, t.now + PAUSE, t);
     };
     let Some(level) = s.levels.get(group.level) else {
         return waits(
@@ -266,20 +273,20 @@ fn turn_on(
         );
     };
     let is_seen = |device: &Device| {
-        let mut sights = m.learned.sights.iter();
-        sights.any(|it| it.device.name == device.name)
+        let mut answers = m.under_claim.answers.iter();
+        answers.any(|it| it.device.name == device.name)
     };
-    let is_old = t.now.saturating_sub(m.looked_at) >= WATCH_PERIOD;
+    let is_old = t.now.saturating_sub(m.read_at) >= WATCH_PERIOD;
     if is_old || !group.devices.iter().all(is_seen) {
         // What was seen last stays the explanation.
-        let words = match group.devices.iter().all(is_seen) {
-            true => told(m, &group),
+        let message = match group.devices.iter().all(is_seen) {
+            true => last_readings(m, &group),
             false => format!("asks FenceDevice {} for its power", named(&group.devices)),
         };
-        let look = order(m, group.level, level, DeviceOrder::Look);
-        return within(s, m, wanted, act(look, Stage::PoweringOn, words), t);
+        let read = order(m, group.level, level, DeviceOrder::ReadPower);
+        return within(s, m, wanted, act(read, Stage::PoweringOn, message), t);
     }
-    let words = told(m, &group);
+    let message = last_readings(m, &group);
     m.power_on.failure = exhausted(m, &group, t);
     let may_try = m.power_on.retry_at.is_none_or(|at| t.now >= at) && t.now < deadline(m, wanted);
     let off = group.devices.iter().filter(|device| {
@@ -288,11 +295,11 @@ fn turn_on(
     });
     let off: Vec<String> = off.map(|device| device.name.clone()).collect();
     if off.is_empty() || !may_try {
-        let next = m.looked_at + WATCH_PERIOD;
-        return waits(s, m, wanted, words, next, t);
+        let next = m.read_at + WATCH_PERIOD;
+        return waits(s, m, wanted, message, next, t);
     }
     new_attempt(s, m, level, off, t);
-    carry_out(s, m, wanted, t).unwrap_or_else(|| waits(s, m, wanted, words, t.now + PAUSE, t))
+    carry_out(s, m, wanted, t).unwrap_or_else(|| waits(s, m, wanted, message, t.now + PAUSE, t))
 }
 
 /// A command that was decided on: it is written down, and then sent.
@@ -302,19 +309,19 @@ fn carry_out(s: &Settings, m: &mut Memory, wanted: &PowerOn, t: &Moment) -> Opti
     let names = attempt.devices.join(", ");
     let decision = match attempt.recorded {
         false => {
-            let words = format!(
+            let message = format!(
                 "on command {} to FenceDevice {names} is written down before it is sent",
                 attempt.id
             );
-            act(Effect::RecordOn(attempt), Stage::PoweringOn, words)
+            act(Effect::RecordOn(attempt), Stage::PoweringOn, message)
         }
         true => {
             let is_its = |level: &&Level| level.name == attempt.level;
             let (index, level) = (0..).zip(&s.levels).find(|(_, level)| is_its(level))?;
-            let words = format!("turns the machine on by FenceDevice {names}");
-            m.learned.sights.clear();
+            let message = format!("turns the machine on by FenceDevice {names}");
+            m.under_claim.answers.clear();
             let on = order(m, index, level, DeviceOrder::On(attempt));
-            act(on, Stage::PoweringOn, words)
+            act(on, Stage::PoweringOn, message)
         }
     };
     Some(within(s, m, wanted, decision, t))

@@ -6,22 +6,22 @@
 
 use super::super::attempt::{Attempt, OffResult};
 use super::super::incident::{Decision, DeviceOrder, Effect, Eviction, Evidence, Level, Settings};
+use super::super::manual_confirmation;
 use super::super::memory::Memory;
-use super::super::observed::{NodeView, Observed, PodView, Seen};
+use super::super::observed::{NodeView, Observed, PodView, Read};
 use super::super::proof::{Case, NotProven, Proof, judge};
+use super::super::proof_source::ProofSource;
 use super::super::quiesce::{name_some, newcomers, stuck};
 use super::super::reading::{PowerState, Reading};
 use super::super::stage::Stage;
 use super::super::taint;
-use super::super::witness::Witness;
-use super::super::word;
 use super::abort::{abort, drop_claim};
 use super::claimed::try_again;
+use super::completion::{confirmed, late_off};
 use super::contradiction::{after_life, note_life};
 use super::deadline::QUIESCE_STUCK;
-use super::ending::{confirmed, late_off};
 use super::level::{busy_stage, fail, in_trouble, names, order, unresolved};
-use super::{Moment, READ_PACE, act, look_again, span, wait};
+use super::{Moment, READ_PACE, act, poll_again, span, wait};
 use fencing_api::settings::{FenceMode, PodDeletion};
 use std::time::Duration;
 
@@ -37,20 +37,22 @@ pub(super) fn prove(
     o: &Observed,
     t: &Moment,
 ) -> Decision {
-    let Some(readings) = m.learned.readings.clone() else {
-        return read_power(s, m, node, level, o, t);
+    let Some(readings) = m.under_claim.readings.clone() else {
+        return confirm_power(s, m, node, level, o, t);
     };
-    let (Some(held), Some(quiesced), Some(lease_before)) =
-        (&m.claim, m.learned.quiesce.since, &m.learned.lease_before)
-    else {
+    let (Some(held), Some(quiesced), Some(lease_before)) = (
+        &m.claim,
+        m.under_claim.quiesce.since,
+        &m.under_claim.lease_before,
+    ) else {
         return wait(Stage::Verifying, "the claim was lost".to_owned()).until(t.now);
     };
     let Some(lease_now) = o.lease.present() else {
-        let words = format!("needs the kubelet's Lease{}", o.lease.why());
-        return look_again(m, Stage::Verifying, words, t, READ_PACE);
+        let message = format!("needs the kubelet's Lease{}", o.lease.why());
+        return poll_again(m, Stage::Verifying, message, t, READ_PACE);
     };
     let verification = span::judged(s, m, node, level, &readings);
-    let judged = word_until(s, m, level, t.now).and_then(|word_until| {
+    let judged = confirmed_until(s, m, level, t.now).and_then(|confirmed_until| {
         let case = Case {
             claim: &held.value,
             node_uid: &held.uid,
@@ -60,48 +62,48 @@ pub(super) fn prove(
             lease_now,
             quiesced,
             devices: &readings,
-            others: &m.learned.others,
+            others: &m.under_claim.others,
             require: level.require,
-            said: &m.said,
+            power_history: &m.power_history,
             verification: &verification,
             commanded: s.mode == FenceMode::PowerOff && m.may_have_commanded(),
-            kubelet_answers: o.kubelet_answers || m.learned.kubelet_answered,
-            word_until,
+            kubelet_answers: o.kubelet_answers || m.under_claim.kubelet_answered,
+            confirmed_until,
         };
         judge(&case, t.now)
     });
-    m.learned.judged_down |= judged.is_ok();
+    m.under_claim.judged_down |= judged.is_ok();
     match judged {
         Ok(proof) => use_proof(s, m, node, lease_now.renew_time.clone(), proof, o, t),
         // A late off is waited for before the power is read again: a device that does not answer meanwhile would be told off anew.
         Err(NotProven::Stale { .. }) => late_off(s, m, t).unwrap_or_else(|| {
-            m.learned.readings = None;
-            let words = "the proof has died of age: the power is read again";
-            wait(Stage::Verifying, words.to_owned()).until(t.now)
+            m.under_claim.readings = None;
+            let message = "the proof has died of age: the power is read again";
+            wait(Stage::Verifying, message.to_owned()).until(t.now)
         }),
         Err(reason) if reason.is_contradiction() => {
-            let words = note_life(s, m, level, &readings, &reason);
-            after_life(s, m, node, level, words, t)
+            let message = note_life(s, m, level, &readings, &reason);
+            after_life(s, m, node, level, message, t)
         }
         Err(reason) if s.mode == FenceMode::ConfirmOnly => {
-            let words = format!("{reason}{}; the claim is given back", beside(m, &reason));
+            let message = format!("{reason}{}; the claim is given back", beside(m, &reason));
             let claim = held.value.clone();
-            fail(s, m, words.clone(), t.now);
-            let decision = drop_claim(m, node, &claim, words);
+            fail(s, m, message.clone(), t.now);
+            let decision = drop_claim(m, node, &claim, message);
             in_trouble(m, decision)
         }
         Err(reason) => {
-            let words = format!("{reason}{}{}", beside(m, &reason), unresolved(m));
-            try_again(s, m, words, t)
+            let message = format!("{reason}{}{}", beside(m, &reason), unresolved(m));
+            try_again(s, m, message, t)
         }
     }
 }
 
 /// Which device would refute the word that is missing.
 fn beside(m: &Memory, reason: &NotProven) -> String {
-    let mut others = m.learned.others.iter();
+    let mut others = m.under_claim.others.iter();
     let on = others.find_map(|it| Some((it.device.as_str(), it.against()?)));
-    word::beside(on.filter(|_| matches!(reason, NotProven::NoWord(_))))
+    manual_confirmation::beside(on.filter(|_| matches!(reason, NotProven::NoConfirmation(_))))
 }
 
 /// Does the Lease count from here? After an off command that may have turned the machine off, or may still, it does so once: what moves it beside
@@ -113,12 +115,12 @@ fn counts_anew(m: &Memory, level: &Level, t: &Moment) -> bool {
         is_late || results.any(OffResult::may_turn_off)
     };
     let is_off = m.attempt.as_ref().is_some_and(has_turned_off);
-    let is_due = is_off && !m.learned.lease_after_off && !level.is_manual();
-    is_due || m.learned.lease_before.is_none()
+    let is_due = is_off && !m.under_claim.lease_after_off && !level.is_manual();
+    is_due || m.under_claim.lease_before.is_none()
 }
 
 /// Has the power read, again and again, when it is known how the Lease was before.
-fn read_power(
+fn confirm_power(
     s: &Settings,
     m: &mut Memory,
     node: &NodeView,
@@ -128,23 +130,23 @@ fn read_power(
 ) -> Decision {
     // The readings are compared with it: it is older than they are, always.
     if counts_anew(m, level, t) {
-        let Seen::Present(lease) = &o.lease else {
+        let Read::Present(lease) = &o.lease else {
             let why = o.lease.why();
-            let words = format!("reads the kubelet's Lease before the power is read{why}");
-            let decision = look_again(m, busy_stage(m), words, t, READ_PACE);
+            let message = format!("reads the kubelet's Lease before the power is read{why}");
+            let decision = poll_again(m, busy_stage(m), message, t, READ_PACE);
             return in_trouble(m, decision);
         };
-        m.learned.lease_before = Some(lease.clone());
-        m.learned.lease_after_off = true;
+        m.under_claim.lease_before = Some(lease.clone());
+        m.under_claim.lease_after_off = true;
     }
-    let words = format!(
+    let message = format!(
         "reads the power from {} until it is proven off",
         names(level)
     );
     let window = span::ordered(s, m, node, level);
     let confirm = DeviceOrder::Confirm { window };
     let confirm = order(m, level, confirm, t.now);
-    in_trouble(m, act(confirm, Stage::Verifying, words))
+    in_trouble(m, act(confirm, Stage::Verifying, message))
 }
 
 /// Under the taint whoever turns the machine on does no harm, but those who are told that it is down (`recovery.strategy: None`) rely on that: what
@@ -153,9 +155,9 @@ pub(super) fn late_on(s: &Settings, m: &Memory, t: &Moment) -> Option<Decision> 
     let until = m
         .may_go_on_until
         .filter(|until| s.only_proves() && t.now < *until)?;
-    let words = "an on command of another NodeFence may still land late (its `status.attempts`): the power is read when its time is over";
+    let message = "an on command of another NodeFence may still land late (its `status.attempts`): the power is read when its time is over";
     // Nothing is verified yet: the time for that has not begun.
-    let waits = wait(Stage::Quiescing, words.to_owned()).until(until);
+    let waits = wait(Stage::Quiescing, message.to_owned()).until(until);
     Some(Decision {
         deadline: Some(until),
         ..waits
@@ -163,7 +165,7 @@ pub(super) fn late_on(s: &Settings, m: &Memory, t: &Moment) -> Option<Decision> 
 }
 
 /// Until when the human's word counts that the level rests on; none: it rests on no word.
-fn word_until(
+fn confirmed_until(
     s: &Settings,
     m: &Memory,
     level: &Level,
@@ -172,77 +174,78 @@ fn word_until(
     if !level.is_manual() {
         return Ok(None);
     }
-    if let Some(words) = &m.word_refuted {
-        return Err(NotProven::NoWord(words.clone()));
+    if let Some(message) = &m.confirmation_refused {
+        return Err(NotProven::NoConfirmation(message.clone()));
     }
-    let word = word::heard(s, now).map_err(NotProven::NoWord)?;
-    Ok(Some(word.valid_until))
+    let confirmation =
+        manual_confirmation::valid_confirmation(s, now).map_err(NotProven::NoConfirmation)?;
+    Ok(Some(confirmation.valid_until))
 }
 
 /// Pods came to the node since the quiesce, or may have come and gone: they have to be on their way out before the power is read.
 /// Those that are by now, too: was one of them begun to be started before, by a machine that had power for a moment, only
 /// readings after its deletion tell. A node to which pods come again and again is a human's matter.
-fn quiesce_again(s: &Settings, m: &mut Memory, words: String, t: &Moment) -> Decision {
-    m.learned.quiesce.since = None;
-    m.learned.readings = None;
-    m.learned.pods = None;
-    m.learned.relist = false;
-    m.learned.evicted = false;
-    m.learned.quiesce.begun_anew += 1;
-    if m.learned.quiesce.begun_anew > REQUIESCES_MAX {
+fn quiesce_again(s: &Settings, m: &mut Memory, message: String, t: &Moment) -> Decision {
+    m.under_claim.quiesce.since = None;
+    m.under_claim.readings = None;
+    m.under_claim.pods = None;
+    m.under_claim.relist = false;
+    m.under_claim.evicted = false;
+    m.under_claim.quiesce.begun_anew += 1;
+    if m.under_claim.quiesce.begun_anew > REQUIESCES_MAX {
         m.last_failure = Some(format!(
-            "{words} (for the {}th time); find out who binds pods to Node {} in spite of its taints, or why they cannot be listed in time",
-            m.learned.quiesce.begun_anew, s.node
+            "{message} (for the {}th time); find out who binds pods to Node {} in spite of its taints, or why they cannot be listed in time",
+            m.under_claim.quiesce.begun_anew, s.node
         ));
         m.alarm = Some(QUIESCE_STUCK);
     }
-    let decision = wait(Stage::Quiescing, words).until(t.now);
+    let decision = wait(Stage::Quiescing, message).until(t.now);
     in_trouble(m, decision)
 }
 
 /// What has to be done first if a pod has come since the node was quiesced, or may have.
 fn not_quiet(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
     // What came since the power was read last met the claim, so a new list has nothing to say about the proof.
-    if let (true, Some(pods)) = (m.learned.relist, o.pods.present()) {
-        m.learned.pods = Some(pods.clone());
-        m.learned.relist = false;
+    if let (true, Some(pods)) = (m.under_claim.relist, o.pods.present()) {
+        m.under_claim.pods = Some(pods.clone());
+        m.under_claim.relist = false;
     }
-    if m.learned.relist {
-        let words = format!(
+    if m.under_claim.relist {
+        let message = format!(
             "a deletion failed; needs a list of the pods that are left{}",
             o.pods.why()
         );
-        return Some(look_again(m, Stage::Tainting, words, t, READ_PACE));
+        return Some(poll_again(m, Stage::Tainting, message, t, READ_PACE));
     }
-    let Some(pods) = &m.learned.pods else {
+    let Some(pods) = &m.under_claim.pods else {
         // What came and went since the quiesce no list shows that is made now: only readings after the list can tell.
         let Some(pods) = o.pods.present() else {
-            let words = format!(
+            let message = format!(
                 "proven down; needs a complete list of the node's pods{}",
                 o.pods.why()
             );
-            return Some(look_again(m, Stage::Tainting, words, t, READ_PACE));
+            return Some(poll_again(m, Stage::Tainting, message, t, READ_PACE));
         };
-        m.learned.quiesce.note_list(pods);
-        let words =
+        m.under_claim.quiesce.note_list(pods);
+        let message =
             "the node's pods could not be listed before the power was read last: it is read again";
-        return Some(quiesce_again(s, m, words.to_owned(), t));
+        return Some(quiesce_again(s, m, message.to_owned(), t));
     };
-    let came = name_some(newcomers(pods, m.learned.quiesce.listed.as_ref()));
+    let came = name_some(newcomers(pods, m.under_claim.quiesce.listed.as_ref()));
     if came.is_empty() {
         return None;
     }
-    m.learned.quiesce.forget_list();
-    let words = format!(
+    m.under_claim.quiesce.forget_list();
+    let message = format!(
         "pods were bound to the node, or deleted, since it was quiesced: {came}; the power is read again"
     );
-    Some(quiesce_again(s, m, words, t))
+    Some(quiesce_again(s, m, message, t))
 }
 
 /// The devices that read Off last, in order: where one of a level is enough, another may have said nothing.
 fn read_off(m: &Memory) -> Vec<String> {
     let is_off = |reading: &Reading| reading.state == PowerState::Off;
-    let readings = m.learned.readings.iter().flatten();
+    let readings = m.under_claim.readings.iter().flatten();
     let off = readings.filter(|device| device.readings.last().is_some_and(is_off));
     let mut names: Vec<String> = off.map(|device| device.device.clone()).collect();
     names.sort_unstable();
@@ -250,10 +253,10 @@ fn read_off(m: &Memory) -> Vec<String> {
 }
 
 /// Who has said so: these, or a human.
-pub(super) fn witness(devices: &[String], by_word: bool) -> Witness {
-    match by_word {
-        true => Witness::Word,
-        false => Witness::Devices(devices.to_vec()),
+pub(super) fn proof_source(devices: &[String], by_confirmation: bool) -> ProofSource {
+    match by_confirmation {
+        true => ProofSource::Confirmation,
+        false => ProofSource::Devices(devices.to_vec()),
     }
 }
 
@@ -280,24 +283,24 @@ fn use_proof(
         return decision;
     }
     // The kubelet has reported since they were stored: they are read again, and not believed once more.
-    if m.learned.evidence_is_new && m.proof_doubted.is_some() {
-        m.learned.readings = None;
-        let words =
+    if m.under_claim.evidence_is_new && m.proof_doubted.is_some() {
+        m.under_claim.readings = None;
+        let message =
             "the kubelet has reported since the machine was proven down: the power is read again";
-        return wait(Stage::Verifying, words.to_owned()).until(t.now);
+        return wait(Stage::Verifying, message.to_owned()).until(t.now);
     }
     // Stored under this claim may be an older proof, since which the machine may have run. It stays what is known until the new one is
     // stored: the taint of the older one may be on its way.
-    if !m.learned.evidence_is_new {
+    if !m.under_claim.evidence_is_new {
         return store(s, m, node, lease_renew_time, &proof);
     }
     if s.only_proves() {
-        let words = confirmed(m);
-        return abort(m, node, proof.claim(), Stage::ConfirmedDown, words);
+        let message = confirmed(m);
+        return abort(m, node, proof.claim(), Stage::ConfirmedDown, message);
     }
     let pods = to_evict(s, m);
     if !pods.is_empty() {
-        let words = format!(
+        let message = format!(
             "deletes {} stuck pod(s): {}",
             pods.len(),
             name_some(pods.iter())
@@ -306,9 +309,9 @@ fn use_proof(
             pods,
             valid_until: proof.valid_until(),
         };
-        return act(Effect::Evict(eviction), Stage::Tainting, words);
+        return act(Effect::Evict(eviction), Stage::Tainting, message);
     }
-    let (patch, words) = match s.deletes_node() {
+    let (patch, message) = match s.deletes_node() {
         true => (
             taint::detaching(node, proof),
             format!(
@@ -322,7 +325,7 @@ fn use_proof(
         ),
     };
     match patch {
-        Some(patch) => act(Effect::Taint(patch), Stage::Tainting, words),
+        Some(patch) => act(Effect::Taint(patch), Stage::Tainting, message),
         None => wait(Stage::Tainting, "the claim was lost".to_owned()).until(t.now),
     }
 }
@@ -335,10 +338,10 @@ fn store(
     lease_renew_time: String,
     proof: &Proof,
 ) -> Decision {
-    m.learned.proving = read_off(m);
+    m.under_claim.proving = read_off(m);
     let level = s.levels.get(m.level);
-    let by_word = level.is_some_and(Level::is_manual);
-    m.proven_off_by = Some(witness(&m.learned.proving, by_word));
+    let by_confirmation = level.is_some_and(Level::is_manual);
+    m.proven_off_by = Some(proof_source(&m.under_claim.proving, by_confirmation));
     m.proven_report = node.last_report().parse().ok();
     let level = level.map_or_else(String::new, |level| level.name.clone());
     let evidence = Evidence {
@@ -348,14 +351,14 @@ fn store(
         lease_renew_time,
         last_report: node.last_report().to_owned(),
         level,
-        by_word,
-        readings: m.learned.readings.clone().unwrap_or_default(),
+        by_confirmation,
+        readings: m.under_claim.readings.clone().unwrap_or_default(),
     };
-    let words = format!("Node {} is proven down: the evidence is stored", node.name);
+    let message = format!("Node {} is proven down: the evidence is stored", node.name);
     act(
         Effect::StoreEvidence(Box::new(evidence)),
         Stage::Tainting,
-        words,
+        message,
     )
 }
 
@@ -363,8 +366,8 @@ fn store(
 pub(super) fn to_evict(s: &Settings, m: &Memory) -> Vec<PodView> {
     // Pod GC leaves a pod where it is while its Node stands, and no volume goes before its pod.
     let is_expedited = s.pod_deletion == PodDeletion::Expedited || s.deletes_node();
-    let is_wanted = !s.only_proves() && is_expedited && !m.learned.evicted;
-    let listed = m.learned.pods.as_deref().filter(|_| is_wanted);
+    let is_wanted = !s.only_proves() && is_expedited && !m.under_claim.evicted;
+    let listed = m.under_claim.pods.as_deref().filter(|_| is_wanted);
     // What the operator may not delete goes by pod GC under `out-of-service`.
     let stuck = stuck(listed.unwrap_or_default());
     stuck.filter(|pod| !pod.looks_alive).cloned().collect()

@@ -43,14 +43,15 @@ pub(super) fn judged(
 /// Has each of them answered all along, and read On lately ([`Control::ShownLately`])? A BMC that was restarted since may say Off of a machine that runs
 /// until the host has answered it. One without a positive control proves nothing either way (S25).
 fn is_steady<'a>(m: &Memory, devices: impl Iterator<Item = (&'a str, Control)>) -> bool {
-    let mut heeded = devices.filter(|(_, control)| control.is_shown());
-    heeded.all(|(name, control)| control == Control::ShownLately && !m.silent.contains(name))
+    let mut known_foreign_commands = devices.filter(|(_, control)| control.is_shown());
+    known_foreign_commands
+        .all(|(name, control)| control == Control::ShownLately && !m.silent.contains(name))
 }
 
 /// What the policy demands, and more where the node has given reason to doubt the device: a live kubelet that reports Ready=False
 /// renews its Lease, and so does one that has contradicted the device before. The readings then span a renewal for certain.
 fn window(s: &Settings, m: &Memory, node: &NodeView, level: &Level, is_steady: bool) -> Duration {
-    let is_doubted = !m.contradictions.is_empty() || m.word_refuted.is_some();
+    let is_doubted = !m.contradictions.is_empty() || m.confirmation_refused.is_some();
     let silence = match (is_doubted, node.ready()) {
         // Whoever gave the word looked before the node was claimed: since then only a whole Lease tells.
         _ if level.is_manual() => LEASE_DURATION,
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
     use crate::fixtures::{level, node, off_readings, settings};
     use crate::incident::Record;
-    use crate::plan::inherit::read_record;
+    use crate::plan::hydrate::hydrate;
 
     fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -139,7 +140,7 @@ mod tests {
             ..Record::default()
         };
         let mut memory = Memory::default();
-        read_record(&settings, &mut memory, Duration::ZERO);
+        hydrate(&settings, &mut memory, Duration::ZERO);
         let window = ordered(&settings, &memory, &node(), &level());
         assert_eq!(window, UNSTEADY);
     }

@@ -6,16 +6,19 @@
 use super::super::incident::{Decision, Effect, Level, Settings};
 use super::super::memory::{Memory, OwnClaim};
 use super::super::observed::{NodeView, Observed};
+use super::super::proof_source::reported_off;
 use super::super::release::{
     Hindrance, attachments_left, booted_anew, hindrance, hindrance_of_deletion, never_went_down,
 };
 use super::super::stage::Stage;
 use super::super::taint;
-use super::super::witness::said_off;
-use super::ending::was_down;
-use super::level::{CONTRADICTION, answer, current_level, judge_level, lost_device};
+use super::completion::was_down;
+use super::detaching::read_power;
+use super::level::{CONTRADICTION, current_level, judge_level, lost_device, verified_reading};
 use super::watch::{NOW_LIFE, WATCH_PERIOD, has_power, reads, regressed, watch_power, would_know};
-use super::{DETACH_PACE, Moment, act, close, detaching, leaving, look_again, poll, wait};
+use super::{
+    DETACH_PACE, Moment, act, close, delete_node::finalizers, detaching, poll, poll_again, wait,
+};
 use fencing_api::settings::ReleaseMode;
 use std::time::Duration;
 
@@ -61,24 +64,24 @@ pub(super) fn step(
     // Asked for until it has come, or nobody needs it any more.
     m.lists_attachments &= matches!(hindrance, Some(Hindrance::Attachments(_)));
     if s.deletes_node() {
-        detaching::note_vacated(m, hindrance.as_ref(), t.now);
+        detaching::note_pods_gone(m, hindrance.as_ref(), t.now);
     }
     match &hindrance {
-        None => m.drained = m.drained.or(Some(t.now)),
+        None => m.detached_at = m.detached_at.or(Some(t.now)),
         // A list that could not be read takes back nothing that was seen before.
         Some(Hindrance::NotRead(_) | Hindrance::LastList) => {}
-        Some(_) => m.drained = None,
+        Some(_) => m.detached_at = None,
     }
     let level = current_level(s, m);
     let watched = match &level {
         Some(level) if !new_boot => watch_power(s, m, node, level, t),
-        Some(level) if s.deletes_node() => detaching::look(m, node, level, hindrance.as_ref(), t),
+        Some(level) if s.deletes_node() => read_power(m, node, level, hindrance.as_ref(), t),
         _ => None,
     };
     let decision = match (watched, hindrance) {
         // A look at the power changes nothing about what is waited for, which stays the explanation.
         (Some(watched), Some(hindrance)) => Decision {
-            words: format!("{}; {}", hindrance.words(), watched.words),
+            message: format!("{}; {}", hindrance.message(), watched.message),
             ..watched
         },
         (Some(watched), None) => watched,
@@ -87,27 +90,27 @@ pub(super) fn step(
         }
         (None, Some(hindrance)) => {
             m.last_check = false;
-            look_again(m, Stage::Detaching, hindrance.words(), t, DETACH_PACE)
+            poll_again(m, Stage::Detaching, hindrance.message(), t, DETACH_PACE)
         }
-        (None, None) => leaving::waited_for(s, node, t)
+        (None, None) => finalizers::waited_for(s, node, t)
             .unwrap_or_else(|| release(s, m, node, claim, level.as_ref(), o, t)),
     };
     if never_went_down(node, fenced_boot) {
         m.proof_refuted = true;
-        let (said, way_out) = said_off(m.proven_off_by.as_ref());
-        let words = format!(
+        let (said, way_out) = reported_off(m.proven_off_by.as_ref());
+        let message = format!(
             "Node {} is Ready in boot {}, in which {said} said that it was off: its machine never went down: {way_out}; check the volumes' data, then reboot the node: the taint stays until it has booted anew",
             node.name, node.boot_id
         );
-        return decision.escalated(CONTRADICTION, words);
+        return decision.escalated(CONTRADICTION, message);
     }
     match regressed(s, m) {
-        Some(words) if !new_boot => return decision.escalated("FenceRegressed", words),
+        Some(message) if !new_boot => return decision.escalated("FenceRegressed", message),
         _ => {}
     }
     // Also while the power is looked at.
-    match leaving::stuck(s, node).filter(|_| m.drained.is_some()) {
-        Some(words) => decision.escalated("ReleaseStuck", words),
+    match finalizers::stuck(s, node).filter(|_| m.detached_at.is_some()) {
+        Some(message) => decision.escalated("ReleaseStuck", message),
         None => decision,
     }
 }
@@ -122,25 +125,25 @@ pub(super) fn node_gone(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) 
     };
     if let Some(Hindrance::Pods(_) | Hindrance::Attachments(_)) = hindrance_of_deletion(o) {
         m.attached_again = true;
-        m.drained = None;
+        m.detached_at = None;
     }
     if let Some(hindrance) = hindrance(None, o) {
         m.last_check = false;
-        let words = format!(
+        let message = format!(
             "{gone}; {}{}",
-            hindrance.words(),
+            hindrance.message(),
             without_lock(s, &hindrance)
         );
-        return look_again(m, Stage::Detaching, words, t, DETACH_PACE);
+        return poll_again(m, Stage::Detaching, message, t, DETACH_PACE);
     }
     match last_list(m, o, t) {
         Ok(()) => {
-            let words = format!("{gone}; {}, its pods and volumes are free", was_down(m));
-            close(Stage::Recovered, words)
+            let message = format!("{gone}; {}, its pods and volumes are free", was_down(m));
+            close(Stage::Recovered, message)
         }
         Err((left, wake)) => {
-            let words = format!("{gone}; {}{}", left.words(), without_lock(s, &left));
-            wait(Stage::Detaching, words).until(wake)
+            let message = format!("{gone}; {}{}", left.message(), without_lock(s, &left));
+            wait(Stage::Detaching, message).until(wake)
         }
     }
 }
@@ -200,13 +203,13 @@ fn release(
             }
         };
         if let Some(waits_for) = waits_for {
-            let words = format!("everything has detached; {waits_for}");
-            return wait(Stage::AwaitingRelease, words).until(again);
+            let message = format!("everything has detached; {waits_for}");
+            return wait(Stage::AwaitingRelease, message).until(again);
         }
-        if let Err(words) = off_now(s, m, level, t) {
+        if let Err(message) = off_now(s, m, level, t) {
             return wait(
                 Stage::AwaitingRelease,
-                format!("everything has detached; {words}"),
+                format!("everything has detached; {message}"),
             )
             .until(t.now + Duration::from_secs(1));
         }
@@ -218,9 +221,9 @@ fn release(
     match last_list(m, o, t) {
         Ok(()) => {}
         Err((unread @ (Hindrance::NotRead(_) | Hindrance::LastList), wake)) => {
-            return wait(Stage::AwaitingRelease, unread.words()).until(wake);
+            return wait(Stage::AwaitingRelease, unread.message()).until(wake);
         }
-        Err((left, _)) => return wait(Stage::Detaching, left.words()).until(again),
+        Err((left, _)) => return wait(Stage::Detaching, left.message()).until(again),
     }
     if let Some(decision) = unheard(m, o, t) {
         return decision;
@@ -231,7 +234,7 @@ fn release(
     }
     m.releasing = true;
     let quarantine = (!new_boot).then_some(node.boot_id.as_str());
-    let words = match quarantine {
+    let message = match quarantine {
         Some(_) => format!(
             "everything has detached and the machine still reads Off: Node {} is released, quarantined until it boots anew",
             node.name
@@ -242,7 +245,7 @@ fn release(
         ),
     };
     match taint::release(node, claim, quarantine) {
-        Some(patch) => act(Effect::Release(patch), Stage::AwaitingRelease, words),
+        Some(patch) => act(Effect::Release(patch), Stage::AwaitingRelease, message),
         None => wait(Stage::AwaitingRelease, "the claim was lost".to_owned()).until(t.now),
     }
 }
@@ -254,24 +257,24 @@ fn unheard(m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
     }
     // Both are read once more, then.
     m.last_check = true;
-    let words = format!("needs the NodeFence before the release{}", o.evidence.why());
+    let message = format!("needs the NodeFence before the release{}", o.evidence.why());
     let stage = Stage::AwaitingRelease;
-    Some(look_again(m, stage, words, t, DETACH_PACE))
+    Some(poll_again(m, stage, message, t, DETACH_PACE))
 }
 
 /// An off command that may still land keeps the taint where it is (S23).
 fn late_off_keeps_the_taint(m: &Memory, t: &Moment) -> Option<Decision> {
     let again = t.now + WATCH_PERIOD;
     if m.commanding() {
-        let words = "everything has detached; an off command is on its way: the taint stays until its device has answered";
-        return Some(wait(Stage::AwaitingRelease, words.to_owned()).until(again));
+        let message = "everything has detached; an off command is on its way: the taint stays until its device has answered";
+        return Some(wait(Stage::AwaitingRelease, message.to_owned()).until(again));
     }
     let until = m.late_off_until(t.now)?;
-    let words = format!(
+    let message = format!(
         "everything has detached; {}: the taint stays until its time is over",
-        m.late_off_words()
+        m.late_off_message()
     );
-    Some(wait(Stage::AwaitingRelease, words).until(until.min(again)))
+    Some(wait(Stage::AwaitingRelease, message).until(until.min(again)))
 }
 
 /// Off, read by the right machine's device, after everything had detached (or where the operator detaches: since no pod is left) and just now.
@@ -287,29 +290,36 @@ pub(super) fn off_now(
             "no FenceDevice serves the node any more: whether it is still off cannot be read; bring one back, or boot the machine anew"
         }
     })?;
-    if let Some(words) = lost_device(m, level) {
-        return Err(format!("{words}, or boot the machine anew"));
+    if let Some(message) = lost_device(m, level) {
+        return Err(format!("{message}, or boot the machine anew"));
     }
     if let Some((device, reading)) = has_power(s, m) {
         return Err(format!("FenceDevice {} {}", device.name, reads(reading)));
     }
-    let since = m.drained.or(m.vacated).unwrap_or(t.now);
+    let since = m.detached_at.or(m.pods_gone_at).unwrap_or(t.now);
     judge_level(level, |device| {
-        if !m.learned.sights.iter().any(|sight| sight.is_of(device)) {
+        if !m
+            .under_claim
+            .answers
+            .iter()
+            .any(|answer| answer.is_of(device))
+        {
             return Err(READ_ONCE_MORE.to_owned());
         }
-        let reading = answer(device, &m.learned.sights).map_err(|failure| match device.manual {
-            true => word_is_over(s),
-            false => failure.words,
+        let reading = verified_reading(device, &m.under_claim.answers).map_err(|failure| {
+            match device.manual {
+                true => confirmation_is_over(s),
+                false => failure.message,
+            }
         })?;
         if !reading.is_off() {
-            let words = format!("FenceDevice {} {}", device.name, reads(reading));
+            let message = format!("FenceDevice {} {}", device.name, reads(reading));
             return Err(match would_know(m, device) {
-                true => words,
-                false => format!("{words}: {}", who_knows(m)),
+                true => message,
+                false => format!("{message}: {}", who_knows(m)),
             });
         }
-        let is_old = t.now.saturating_sub(m.looked_at) > NOW_LIFE
+        let is_old = t.now.saturating_sub(m.read_at) > NOW_LIFE
             || t.now.saturating_sub(reading.asked) > ASKED_LIFE;
         if reading.asked < since || is_old {
             return Err(READ_ONCE_MORE.to_owned());
@@ -319,7 +329,7 @@ pub(super) fn off_now(
 }
 
 /// A word does not say that the machine is off now, and a NodeFence takes one only.
-pub fn word_is_over(s: &Settings) -> String {
+pub fn confirmation_is_over(s: &Settings) -> String {
     if s.adopted {
         return format!(
             "the word is too old to say that the machine is off now, and this NodeFence takes no other and asks no FenceDevice: boot it, or delete this \
@@ -336,7 +346,7 @@ pub fn word_is_over(s: &Settings) -> String {
 
 /// Where outlets were asked in place of what has turned the machine off.
 fn who_knows(m: &Memory) -> String {
-    let needed = match m.learned.proven_by.join(", ") {
+    let needed = match m.under_claim.proven_by.join(", ") {
         none if none.is_empty() => "turn them off too".to_owned(),
         devices => format!("FenceDevice {devices}, which has proven it down, has to answer"),
     };

@@ -5,9 +5,9 @@ use crate::fixtures::{
     DATE, attempt, claimed, drained, lease, level, node, off_readings, own_claim, pod, settings,
 };
 use crate::incident::Record;
-use crate::memory::Learned;
+use crate::manual_confirmation::ManualConfirmation;
+use crate::memory::ClaimScoped;
 use crate::quiesce::Quiesce;
-use crate::word::Word;
 use std::collections::BTreeMap;
 
 mod claims;
@@ -32,20 +32,20 @@ fn moment(now: Duration) -> Moment {
 
 fn decided(settings: &Settings, memory: &mut Memory, node: NodeView, now: Duration) -> Decision {
     let observed = Observed {
-        node: Seen::Present(node),
-        lease: Seen::Present(lease()),
+        node: Read::Present(node),
+        lease: Read::Present(lease()),
         ..drained()
     };
     step(settings, memory, &observed, &moment(now))
 }
 
 /// A word that was given at second 0.
-fn word() -> Option<Word> {
+fn confirmation() -> Option<ManualConfirmation> {
     let now = Now {
         boot: Duration::ZERO,
         wall: jiff::Timestamp::UNIX_EPOCH,
     };
-    Some(Word {
+    Some(ManualConfirmation {
         user: "alice".to_owned(),
         node_uid: "uid-1".to_owned(),
         given: Since::at(now.wall, now),
@@ -89,7 +89,7 @@ fn a_write_that_failed_is_tried_again_at_the_moment_for_it() {
             write_retry_at: Some(at),
             ..Memory::default()
         };
-        decided(&settings(), &mut memory, node(), now).words
+        decided(&settings(), &mut memory, node(), now).message
     };
     assert!(says(at - Duration::from_nanos(1)).contains("failed (500)"));
     assert!(!says(at).contains("failed (500)"));
@@ -133,7 +133,7 @@ fn writes_that_fail_on_and_on_call_a_human() {
 fn a_word_is_refused_aloud_until_there_is_a_proof() {
     let said = |evidence, tainted, recorded| {
         let s = Settings {
-            word: word(),
+            confirmation: confirmation(),
             record: Record {
                 evidence: recorded,
                 ..Record::default()
@@ -141,15 +141,15 @@ fn a_word_is_refused_aloud_until_there_is_a_proof() {
             ..settings()
         };
         let memory = Memory {
-            word_refuted: Some("the BMC reads On".to_owned()),
+            confirmation_refused: Some("the BMC reads On".to_owned()),
             tainted,
-            learned: Learned {
+            under_claim: ClaimScoped {
                 evidence,
-                ..Learned::default()
+                ..ClaimScoped::default()
             },
             ..Memory::default()
         };
-        word_refused(&s, &memory, seconds(1)).is_some()
+        why_confirmation_refused(&s, &memory, seconds(1)).is_some()
     };
     assert!(said(false, false, false));
     assert!(!said(true, false, false));
@@ -188,22 +188,25 @@ fn a_word_of_the_future_is_refused_for_good() {
     let refused_of = |node_uid: Option<&str>, is_ahead, proven_by: Option<bool>| {
         let mut s = Settings {
             node_uid: node_uid.map(str::to_owned),
-            word: word().map(|word| Word { is_ahead, ..word }),
+            confirmation: confirmation().map(|confirmation| ManualConfirmation {
+                is_ahead,
+                ..confirmation
+            }),
             record: Record {
                 evidence: proven_by.is_some(),
                 ..Record::default()
             },
             ..settings()
         };
-        if let Some(by_word) = proven_by {
-            s.levels[0].devices[0].manual = by_word;
+        if let Some(by_confirmation) = proven_by {
+            s.levels[0].devices[0].manual = by_confirmation;
             let of_level = (s.levels[0].name.clone(), vec!["bmc".to_owned()]);
             s.record.proven_by = BTreeMap::from([of_level]);
         }
         s.adopted = proven_by.is_none() && node_uid == Some("uid-1");
         let mut memory = Memory::default();
         decided(&s, &mut memory, node(), seconds(1));
-        memory.word_refuted
+        memory.confirmation_refused
     };
     let refused = |node_uid, is_ahead| refused_of(node_uid, is_ahead, None);
     assert_eq!(refused(Some("uid-1"), false), None);
@@ -212,20 +215,23 @@ fn a_word_of_the_future_is_refused_for_good() {
     // What devices have proven, or a mark that is adopted, says nothing for it.
     assert!(refused_of(Some("uid-1"), true, Some(false)).is_some());
     assert_eq!(refused(None, true), None);
-    let words = refused(Some("uid-1"), true).expect("refused");
-    assert!(words.contains("is dated in the future"), "{words}");
+    let message = refused(Some("uid-1"), true).expect("refused");
+    assert!(message.contains("is dated in the future"), "{message}");
 
     let come = Settings {
-        word: word(),
+        confirmation: confirmation(),
         record: Record {
-            word_refuted: Some(words.clone()),
+            confirmation_refused: Some(message.clone()),
             ..Record::default()
         },
         ..settings()
     };
     let mut next = Memory::default();
     decided(&come, &mut next, node(), seconds(1));
-    assert_eq!(word_refused(&come, &next, seconds(1)), Some(words));
+    assert_eq!(
+        why_confirmation_refused(&come, &next, seconds(1)),
+        Some(message)
+    );
 }
 
 /// L5: past its deadline a quiesce keeps no place in the budget; S13: once an off may have gone out it does.
@@ -268,8 +274,12 @@ fn readings_of_a_device_that_has_lost_its_positive_control_are_dropped() {
         level.devices[0].control = now;
         readings[0].control = read;
         let mut memory = Memory::default();
-        memory.learned.readings = Some(readings);
+        memory.under_claim.readings = Some(readings);
         super::claimed::forget_other_devices(&mut memory, &level, Duration::ZERO);
-        assert_eq!(memory.learned.readings.is_some(), kept, "{read:?} {now:?}");
+        assert_eq!(
+            memory.under_claim.readings.is_some(),
+            kept,
+            "{read:?} {now:?}"
+        );
     }
 }

@@ -10,25 +10,25 @@ use super::super::observed::{NodeView, Observed, Ready};
 use super::super::proof::Require;
 use super::super::stage::Stage;
 use super::super::taint;
-use super::ending::{ended, is_confirmed_down, late_off};
-use super::inherit::heed_elsewhere;
+use super::completion::{ended, is_confirmed_down, late_off};
+use super::hydrate::await_foreign_commands;
 use super::level::{
-    DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, current_level, fail, heed_word, in_trouble, names,
-    not_failed, note_devices, order,
+    DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, current_level, fail, in_trouble, names, not_failed,
+    note_devices, order, turn_to_confirmed_level,
 };
-use super::outrun::{cleared, held_by_other_fence};
-use super::usable::{Unusable, note_contradiction, usable};
-use super::{Moment, act, close, held, leaving, returning, wait};
+use super::precheck::{Refusal, note_contradiction, precheck};
+use super::superseded::{cleared, held_by_other_fence};
+use super::{Moment, act, close, delete_node::finalizers, delete_node::sticky_pods, held, wait};
 use fencing_api::settings::{ApprovalTimeout, FenceMode};
 use std::time::Duration;
 
 /// An answer is good for the claim this long.
-const SIGHT_LIFE: Duration = Duration::from_secs(5);
+const ANSWER_LIFE: Duration = Duration::from_secs(5);
 /// The claim is decided on this much earlier than it is sent: the Node, and the Secrets for the readings, have been read by then.
 const CLAIM_AHEAD: Duration = Duration::from_millis(50);
 /// Pause between two looks at a machine that is not off (ConfirmOnly): in the first minute, and at most.
-const LOOK_PERIOD: Duration = Duration::from_secs(5);
-const LOOK_PERIOD_MAX: Duration = Duration::from_secs(60);
+const REREAD_PERIOD: Duration = Duration::from_secs(5);
+const REREAD_PERIOD_MAX: Duration = Duration::from_secs(60);
 
 /// The next step while nothing of the incident is on the Node: is there a reason to end it, what holds it, and is the machine off, or may be turned off?
 pub(super) fn step(
@@ -47,7 +47,7 @@ pub(super) fn step(
         return waits;
     }
     if let Some(other) = &o.cleared_by {
-        return close(Stage::Aborted, cleared(node, other).words);
+        return close(Stage::Aborted, cleared(node, other).message);
     }
     if let Some(bind) = bind_first(s, node) {
         return bind;
@@ -77,7 +77,7 @@ pub(super) fn bind(s: &Settings, node: &NodeView) -> Option<Decision> {
     if s.node_uid.is_some() && s.boot_id.is_some() {
         return None;
     }
-    let words = format!(
+    let message = format!(
         "bound to Node {} with UID {} and boot ID {}",
         node.name, node.uid, node.boot_id
     );
@@ -85,7 +85,7 @@ pub(super) fn bind(s: &Settings, node: &NodeView) -> Option<Decision> {
         uid: node.uid.clone(),
         boot_id: node.boot_id.clone(),
     };
-    Some(act(effect, Stage::Checking, words))
+    Some(act(effect, Stage::Checking, message))
 }
 
 /// Reasons to wait before anything is written.
@@ -97,22 +97,22 @@ fn held_back(
     t: &Moment,
 ) -> Option<Decision> {
     if never_reported(node) {
-        let words = format!(
+        let message = format!(
             "Node {} has no Ready condition or no boot ID: its kubelet never reported, so it is not fenced; wait until it has, or release this NodeFence (`spec.desiredState: Released`)",
             node.name
         );
-        return Some(held(HeldBy::NeverReported, words));
+        return Some(held(HeldBy::NeverReported, message));
     }
     if s.mode == FenceMode::Observe {
-        let words = format!(
+        let message = format!(
             "Node {} would be fenced now; mode Observe only reports",
             node.name
         );
-        return Some(wait(Stage::Observing, words));
+        return Some(wait(Stage::Observing, message));
     }
-    if let Some(words) = &s.unsupported {
-        let held = held(HeldBy::Unsupported, words.clone());
-        return Some(held.escalated("Unsupported", words.clone()));
+    if let Some(message) = &s.unsupported {
+        let held = held(HeldBy::Unsupported, message.clone());
+        return Some(held.escalated("Unsupported", message.clone()));
     }
     if o.claim_of_other_fence {
         return Some(held_by_other_fence(m, node));
@@ -120,7 +120,7 @@ fn held_back(
     if s.approval == Approval::Awaited {
         return Some(awaiting_approval(s, m, t));
     }
-    leaving::before_the_claim(s, node, t)
+    finalizers::before_the_claim(s, node, t)
 }
 
 /// Nobody has answered yet. When time is up, the policy says whether the incident ends or somebody is called.
@@ -133,21 +133,21 @@ pub(super) fn awaiting_approval(s: &Settings, m: &mut Memory, t: &Moment) -> Dec
     let timeout = s.approval_timeout.as_secs();
     let is_late = t.now >= deadline;
     if is_late && s.approval_on_timeout == ApprovalTimeout::Abort {
-        let words = format!(
+        let message = format!(
             "nobody answered within {timeout} s (`fence.approval.timeoutSeconds`), and `fence.approval.onTimeout` is Abort; to fence the node all the same, create a NodeFence of your own"
         );
         // Should the end not be written, the wait does not begin anew.
-        m.ending = Some((Stage::Aborted, words.clone()));
-        return close(Stage::Aborted, words);
+        m.ending = Some((Stage::Aborted, message.clone()));
+        return close(Stage::Aborted, message);
     }
-    let words =
+    let message =
         "waits for `spec.approval` (the policy's `fence.approval.mode` is Manual)".to_owned();
-    let waits = wait(Stage::AwaitingApproval, words);
+    let waits = wait(Stage::AwaitingApproval, message);
     let waits = if is_late {
-        let words = format!(
+        let message = format!(
             "nobody has answered within {timeout} s (`fence.approval.timeoutSeconds`): set `spec.approval` to Approved or Denied"
         );
-        waits.escalated("ApprovalOverdue", words)
+        waits.escalated("ApprovalOverdue", message)
     } else {
         waits.until(deadline)
     };
@@ -162,13 +162,13 @@ pub(super) fn awaiting_approval(s: &Settings, m: &mut Memory, t: &Moment) -> Dec
 fn held_by_budget(m: &mut Memory, hold: &Hold) -> Decision {
     // Nothing is written meanwhile: what was refused before is nobody's concern.
     m.forget_denial();
-    let words = format!("held ({}): {}", hold.reason, hold.words);
-    held(hold.reason, words)
+    let message = format!("held ({}): {}", hold.reason, hold.message);
+    held(hold.reason, message)
 }
 
 /// Asks the level's devices, and claims when their answers and the budget allow it.
 fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment) -> Decision {
-    if let Some(held) = returning::before_the_claim(m, node, o, t) {
+    if let Some(held) = sticky_pods::before_the_claim(m, node, o, t) {
         return held;
     }
     let hold = o.hold.as_ref();
@@ -176,14 +176,14 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
         m.level_since = None;
         return held_by_budget(m, hold);
     }
-    heed_word(s, m, &o.lease, t.now);
+    turn_to_confirmed_level(s, m, &o.lease, t.now);
     let Some(level) = current_level(s, m) else {
-        let words = format!(
+        let message = format!(
             "no FenceDevice of any level serves Node {}; create one, or correct `fence.levels[].deviceSelector`",
             node.name
         );
-        return wait(Stage::Checking, words.clone())
-            .escalated("NoDevice", words)
+        return wait(Stage::Checking, message.clone())
+            .escalated("NoDevice", message)
             .until(t.now + ROUND_PAUSE_MAX);
     };
     if m.busy.is_some() {
@@ -196,38 +196,38 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
         );
     }
     if let Some(at) = m.retry_at.filter(|at| t.now < *at) {
-        let words = m.last_failure.clone().unwrap_or_default();
-        return in_trouble(m, wait(Stage::Checking, words)).until(at);
+        let message = m.last_failure.clone().unwrap_or_default();
+        return in_trouble(m, wait(Stage::Checking, message)).until(at);
     }
-    if m.learned.sights.is_empty() || t.now.saturating_sub(m.looked_at) > SIGHT_LIFE {
-        let asks = look(m, &level, t.now);
+    if m.under_claim.answers.is_empty() || t.now.saturating_sub(m.read_at) > ANSWER_LIFE {
+        let asks = read_power(m, &level, t.now);
         return in_trouble(m, asks);
     }
     m.checked = false;
     // Of a device that hangs later nobody but the record would know.
     note_contradiction(m, &level);
-    match usable(s, m, &level) {
+    match precheck(s, m, &level) {
         Ok(()) => seen_through(s, m, node, &level, o, t),
-        Err(Unusable::StillOn(Failure { reason, words })) => {
-            m.learned.sights.clear();
+        Err(Refusal::NotOff(Failure { reason, message })) => {
+            m.under_claim.answers.clear();
             not_failed(m);
-            let again = next_try(s, t.now + look_period(m, t.now), t.now);
+            let again = next_try(s, t.now + reread_period(m, t.now), t.now);
             m.retry_at = Some(again);
-            m.last_failure = Some(words.clone());
+            m.last_failure = Some(message.clone());
             m.alarm = Some(reason);
             m.forget_denial();
-            in_trouble(m, wait(Stage::Checking, words).until(again))
+            in_trouble(m, wait(Stage::Checking, message).until(again))
         }
-        Err(Unusable::Failed(failure)) => {
-            m.learned.sights.clear();
-            fail(s, m, failure.words.clone(), t.now);
+        Err(Refusal::Failed(failure)) => {
+            m.under_claim.answers.clear();
+            fail(s, m, failure.message.clone(), t.now);
             m.retry_at = m.retry_at.map(|at| next_try(s, at, t.now));
             // Another machine at the device's address is never a passing fault.
             if failure.reason != DEVICE_FAILED {
                 m.alarm = Some(failure.reason);
             }
             let pause = m.retry_at.unwrap_or(t.now);
-            in_trouble(m, wait(Stage::Checking, failure.words).until(pause))
+            in_trouble(m, wait(Stage::Checking, failure.message).until(pause))
         }
     }
 }
@@ -255,14 +255,14 @@ fn seen_through(
     }
     not_failed(m);
     if o.hold.is_none() && t.now < decide_at {
-        let words = format!(
+        let message = format!(
             "{} can see it through; Node {} is claimed when the policy's `durationSeconds` are over",
             names(level),
             node.name
         );
-        return wait(Stage::Checking, words).until(decide_at);
+        return wait(Stage::Checking, message).until(decide_at);
     }
-    m.learned.sights.clear();
+    m.under_claim.answers.clear();
     m.checked = true;
     match &o.hold {
         Some(hold) => held_by_budget(m, hold),
@@ -271,9 +271,9 @@ fn seen_through(
 }
 
 /// A twelfth of the time for which the machine has been looked at: an outage of hundreds of nodes does not amplify itself (L5).
-fn look_period(m: &Memory, now: Duration) -> Duration {
+fn reread_period(m: &Memory, now: Duration) -> Duration {
     let since = m.stage.map_or(now, |(_, since)| since);
-    (now.saturating_sub(since) / 12).clamp(LOOK_PERIOD, LOOK_PERIOD_MAX)
+    (now.saturating_sub(since) / 12).clamp(REREAD_PERIOD, REREAD_PERIOD_MAX)
 }
 
 /// A try before the policy's wait is over is an early one: the next is made when it is over at the latest.
@@ -285,12 +285,12 @@ fn next_try(s: &Settings, at: Duration, now: Duration) -> Duration {
     }
 }
 
-fn look(m: &mut Memory, level: &Level, now: Duration) -> Decision {
-    let words = format!("asks {} of level {}", names(level), level.name);
+fn read_power(m: &mut Memory, level: &Level, now: Duration) -> Decision {
+    let message = format!("asks {} of level {}", names(level), level.name);
     act(
-        order(m, level, DeviceOrder::Look, now),
+        order(m, level, DeviceOrder::ReadPower, now),
         Stage::Checking,
-        words,
+        message,
     )
 }
 
@@ -307,7 +307,7 @@ fn claim(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: &Momen
         (_, true) => "answers for this machine",
         (_, false) => "answer for this machine",
     };
-    let words = format!("{who} {says}: Node {} is claimed", node.name);
+    let message = format!("{who} {says}: Node {} is claimed", node.name);
     let value = taint::claim_value(&s.fence, &t.nonce);
     m.claim = Some(OwnClaim {
         value: value.clone(),
@@ -315,14 +315,14 @@ fn claim(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: &Momen
         boot_id: node.boot_id.clone(),
         seen: false,
     });
-    match m.learned.quiesce.listed_before.take() {
-        Some(pods) => m.learned.quiesce.note_list(&pods),
-        None => m.learned.quiesce.forget_list(),
+    match m.under_claim.quiesce.listed_before.take() {
+        Some(pods) => m.under_claim.quiesce.note_list(&pods),
+        None => m.under_claim.quiesce.forget_list(),
     }
     note_devices(s, m);
-    heed_elsewhere(s, m, t.now);
+    await_foreign_commands(s, m, t.now);
     let patch = taint::claim(node, &value, &t.date, s.not_before);
-    act(Effect::Claim(patch), Stage::Claiming, words)
+    act(Effect::Claim(patch), Stage::Claiming, message)
 }
 
 #[cfg(test)]

@@ -5,14 +5,14 @@
 
 use super::super::attempt::Attempt;
 use super::super::incident::{Decision, Device, DeviceOrder, Effect, Level, Settings};
-use super::super::memory::{Memory, Sight};
+use super::super::memory::{DeviceAnswer, Memory};
 use super::super::observed::NodeView;
 use super::super::reading::Reading;
 use super::super::release::never_went_down;
 use super::super::stage::Stage;
 use super::claimed::forget_other_devices;
 use super::level::{
-    against, answer, current_level, judge_level, names, new_attempt, order, state_word,
+    against, current_level, judge_level, names, new_attempt, order, state_name, verified_reading,
 };
 use super::{Moment, act};
 use fencing_api::settings::FenceMode;
@@ -46,19 +46,18 @@ pub(super) fn watch_power(
     }
     let settled = m.reoff_settles_at.is_none_or(|at| t.now >= at);
     // Once everything has detached, a machine that is powered on again is the recovery that a release may wait for.
-    let came_back = m.drained.is_none() && has_power(s, m).is_some();
+    let came_back = m.detached_at.is_none() && has_power(s, m).is_some();
     let lives = came_back || never_went_down(node, s.boot_id.as_deref());
     if lives && level.is_manual() {
         // Nobody is asked to cut it by hand where a device can.
         let serves = |level: &&Level| !level.devices.is_empty() && !level.is_manual();
-        let reads_on = s
-            .levels
-            .iter()
-            .position(|level| against(heard_under_taint(m, level), &m.learned.sights).is_some());
+        let reads_on = s.levels.iter().position(|level| {
+            against(believed_under_taint(m, level), &m.under_claim.answers).is_some()
+        });
         let first = || s.levels.iter().position(|level| serves(&level));
         if let Some(index) = reads_on.or_else(first) {
             m.level = index;
-            m.learned.sights.clear();
+            m.under_claim.answers.clear();
         }
         return None;
     }
@@ -70,20 +69,24 @@ pub(super) fn watch_power(
         return turn_off_again(m, level, attempt, t);
     }
     // When a reading was asked for, or when it was known that there is none.
-    let asked = |sight: &Sight| match &sight.reading {
+    let asked = |answer: &DeviceAnswer| match &answer.reading {
         Ok(reading) => reading.asked,
-        Err(_) => m.looked_at,
+        Err(_) => m.read_at,
     };
-    let last = m.learned.sights.iter().map(asked).min();
-    let failed =
-        m.learned.sights.iter().all(|sight| sight.reading.is_err()) || is_mute(s, m, level);
+    let last = m.under_claim.answers.iter().map(asked).min();
+    let failed = m
+        .under_claim
+        .answers
+        .iter()
+        .all(|answer| answer.reading.is_err())
+        || is_mute(s, m, level);
     // What is next asks for a reading of its own: the release, or the deletion of VolumeAttachments.
-    let due = match (last, m.drained.or(m.vacated)) {
+    let due = match (last, m.detached_at.or(m.pods_gone_at)) {
         (None, _) => m.reoff_settles_at.unwrap_or(t.now),
         // A reading that was asked for before does not count.
         (Some(last), Some(since)) if last < since => t.now,
-        (Some(_), Some(_)) if t.now.saturating_sub(m.looked_at) > NOW_LIFE => {
-            t.now.max(m.looked_at + WATCH_PERIOD / 2)
+        (Some(_), Some(_)) if t.now.saturating_sub(m.read_at) > NOW_LIFE => {
+            t.now.max(m.read_at + WATCH_PERIOD / 2)
         }
         (Some(last), _) => last + WATCH_PERIOD,
     };
@@ -94,24 +97,24 @@ pub(super) fn watch_power(
         m.level = (m.level + 1) % s.levels.len().max(1);
     }
     let level = current_level(s, m)?;
-    let words = format!("reads the power from {}", names(&level));
-    let look = order(m, &level, DeviceOrder::Look, t.now);
-    Some(act(look, stage(m), words))
+    let message = format!("reads the power from {}", names(&level));
+    let read = order(m, &level, DeviceOrder::ReadPower, t.now);
+    Some(act(read, stage(m), message))
 }
 
 /// Intent, command, and then looking again: the command is remembered until the looks have shown what became of it (S23).
 fn turn_off_again(m: &mut Memory, level: &Level, attempt: Attempt, t: &Moment) -> Option<Decision> {
     if !attempt.recorded {
-        let words = format!(
+        let message = format!(
             "the machine came back while its volumes were detaching: off again ({})",
             attempt.id
         );
-        return Some(act(Effect::RecordIntent(attempt), stage(m), words));
+        return Some(act(Effect::RecordIntent(attempt), stage(m), message));
     }
     if attempt.results.is_empty() {
-        let words = format!("turns the machine off again by {}", names(level));
+        let message = format!("turns the machine off again by {}", names(level));
         let off = DeviceOrder::Off(attempt);
-        return Some(act(order(m, level, off, t.now), stage(m), words));
+        return Some(act(order(m, level, off, t.now), stage(m), message));
     }
     if m.reoff_settles_at.is_none() {
         // A machine takes a moment to go down: looked at sooner, it would use up the next command too. The first is older than the taint.
@@ -120,7 +123,7 @@ fn turn_off_again(m: &mut Memory, level: &Level, attempt: Attempt, t: &Moment) -
             _ => WATCH_PERIOD,
         };
         m.reoff_settles_at = Some(t.now + pause);
-        m.learned.sights.clear();
+        m.under_claim.answers.clear();
     }
     None
 }
@@ -131,23 +134,23 @@ pub(super) fn has_power<'a>(s: &'a Settings, m: &'a Memory) -> Option<(&'a Devic
     let devices = s
         .levels
         .iter()
-        .flat_map(|level| heard_under_taint(m, level));
-    against(devices, &m.learned.sights)
+        .flat_map(|level| believed_under_taint(m, level));
+    against(devices, &m.under_claim.answers)
 }
 
 /// Would the device know of a machine that has come back? Outlets that did not turn it off have power all the while.
 pub(super) fn would_know(m: &Memory, device: &Device) -> bool {
-    !device.outlets || m.learned.proven_by.contains(&device.name)
+    !device.outlets || m.under_claim.proven_by.contains(&device.name)
 }
 
-fn heard_under_taint<'a>(m: &Memory, level: &'a Level) -> impl Iterator<Item = &'a Device> {
+fn believed_under_taint<'a>(m: &Memory, level: &'a Level) -> impl Iterator<Item = &'a Device> {
     let devices = level.devices.iter();
     devices.filter(move |device| would_know(m, device))
 }
 
 /// Does the level say neither that the machine is off nor that it has come back?
 fn is_mute(s: &Settings, m: &Memory, level: &Level) -> bool {
-    let is_off = |device: &Device| match answer(device, &m.learned.sights) {
+    let is_off = |device: &Device| match verified_reading(device, &m.under_claim.answers) {
         Ok(reading) if reading.is_off() => Ok(()),
         _ => Err(()),
     };
@@ -156,7 +159,7 @@ fn is_mute(s: &Settings, m: &Memory, level: &Level) -> bool {
 
 /// The state, and the device's own word for it where that is another one.
 pub(super) fn reads(reading: &Reading) -> String {
-    match (state_word(reading.state), &reading.raw) {
+    match (state_name(reading.state), &reading.raw) {
         (state, raw) if state == raw => format!("reads {state}"),
         (state, raw) => format!("reads {state} ({raw})"),
     }
@@ -164,7 +167,7 @@ pub(super) fn reads(reading: &Reading) -> String {
 
 /// The machine came back while something was still attached to it.
 pub(super) fn regressed(s: &Settings, m: &Memory) -> Option<String> {
-    if m.drained.is_some() {
+    if m.detached_at.is_some() {
         return None;
     }
     let (device, reading) = has_power(s, m)?;
@@ -182,14 +185,14 @@ pub(super) fn regressed(s: &Settings, m: &Memory) -> Option<String> {
     Some(format!(
         "FenceDevice {} reads {} while `{}` stands ({} off command(s) since): {what_now}",
         device.name,
-        state_word(reading.state),
+        state_name(reading.state),
         s.mark(),
         m.reoffs
     ))
 }
 
 fn stage(m: &Memory) -> Stage {
-    match m.drained {
+    match m.detached_at {
         Some(_) => Stage::AwaitingRelease,
         None => Stage::Detaching,
     }

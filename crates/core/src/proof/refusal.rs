@@ -139,7 +139,7 @@ pub enum NotProven {
     },
     /// The human's word that the level rests on counts no more.
     #[error("{0}")]
-    NoWord(String),
+    NoConfirmation(String),
     /// The level has no device.
     #[error("no device has been read")]
     NoDevice,

@@ -41,7 +41,7 @@ struct Good {
     others: Vec<DeviceReadings>,
     require: Require,
     commanded: bool,
-    word_until: Option<Duration>,
+    confirmed_until: Option<Duration>,
     verification: Verification,
     now: Duration,
 }
@@ -95,7 +95,7 @@ fn good() -> Good {
         others: Vec::new(),
         require: Require::All,
         commanded: false,
-        word_until: None,
+        confirmed_until: None,
         verification: Verification {
             off_reads_min: 2,
             window: seconds(1.0),
@@ -105,8 +105,8 @@ fn good() -> Good {
 }
 
 /// What they have said, as far as these readings tell.
-fn said<'a>(heard: impl Iterator<Item = &'a DeviceReadings>, commanded: bool) -> Said {
-    let mut said = Said::default();
+fn said<'a>(heard: impl Iterator<Item = &'a DeviceReadings>, commanded: bool) -> PowerHistory {
+    let mut said = PowerHistory::default();
     heard.for_each(|device| said.note(device, commanded));
     said
 }
@@ -128,11 +128,11 @@ fn judged(change: impl FnOnce(&mut Good)) -> Result<Proof, NotProven> {
         devices: &good.devices,
         others: &good.others,
         require: good.require,
-        said: &said(heard.into_iter().flatten(), good.commanded),
+        power_history: &said(heard.into_iter().flatten(), good.commanded),
         verification: &good.verification,
         commanded: good.commanded,
         kubelet_answers: false,
-        word_until: good.word_until,
+        confirmed_until: good.confirmed_until,
     };
     judge(&case, good.now)
 }

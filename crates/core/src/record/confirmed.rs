@@ -6,13 +6,13 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 /// The machine is proven down, by a human's word or by its devices.
-pub(super) fn proven(status: &mut NodeFenceStatus, by_word: bool, wall_now: Timestamp) {
-    let off = match by_word {
+pub(super) fn proven(status: &mut NodeFenceStatus, by_confirmation: bool, wall_now: Timestamp) {
+    let off = match by_confirmation {
         true => "off by a human's word (`spec.manualConfirmation`)",
         false => "off, read by its device again and again",
     };
-    let words = format!("{off}, and no sign of life since the claim");
-    set(status, ConditionStatus::True, "Proven", &words, wall_now);
+    let message = format!("{off}, and no sign of life since the claim");
+    set(status, ConditionStatus::True, "Proven", &message, wall_now);
 }
 
 /// What speaks against the proof, the stronger the greater.
@@ -66,10 +66,16 @@ pub fn refuted(status: &mut NodeFenceStatus, wall_now: Timestamp) {
     if find(&status.conditions, NODE_CONFIRMED_DOWN).is_some() {
         let evidence = status.evidence.as_ref();
         let boot = evidence.map_or("", |it| it.node_boot_id.as_str());
-        let words = format!(
+        let message = format!(
             "the Node is Ready in boot {boot}, which was proven down, or was made anew in it: its machine never went down; free no volume by this, and check the data of those that were freed"
         );
-        set(status, ConditionStatus::False, "Refuted", &words, wall_now);
+        set(
+            status,
+            ConditionStatus::False,
+            "Refuted",
+            &message,
+            wall_now,
+        );
     }
 }
 
@@ -77,9 +83,9 @@ pub fn refuted(status: &mut NodeFenceStatus, wall_now: Timestamp) {
 pub(super) fn doubted(status: &mut NodeFenceStatus, sign: &str, wall_now: Timestamp) {
     let is_told = find(&status.conditions, NODE_CONFIRMED_DOWN).is_some();
     if is_told && against(status) != Against::Refutation {
-        let words = format!("{sign}; free no volume by this before it is True again");
+        let message = format!("{sign}; free no volume by this before it is True again");
         let unknown = ConditionStatus::Unknown;
-        set(status, unknown, "Contradicted", &words, wall_now);
+        set(status, unknown, "Contradicted", &message, wall_now);
     }
 }
 
@@ -87,7 +93,7 @@ fn set(
     status: &mut NodeFenceStatus,
     is: ConditionStatus,
     reason: &str,
-    words: &str,
+    message: &str,
     wall_now: Timestamp,
 ) {
     let generation = status.observed_generation;
@@ -97,7 +103,7 @@ fn set(
         NODE_CONFIRMED_DOWN,
         is,
         reason,
-        words,
+        message,
         generation,
         wall_now,
     );

@@ -57,7 +57,7 @@ pub(super) fn on_outcome(status: &mut NodeFenceStatus, memory: &Memory, wall_now
     let Some(attempt) = &memory.power_on.attempt else {
         return;
     };
-    let told = |it: &OnResult| (it.recorded(), cut(it.words()), it.is_settled());
+    let told = |it: &OnResult| (it.recorded(), cut(it.message()), it.is_settled());
     settle_records(status, &attempt.id, wall_now, |device| {
         attempt.results.get(device).map(told)
     });
@@ -94,14 +94,14 @@ mod tests {
     /// S11: a successor counts what was sent, and knows what has read On.
     #[test]
     fn a_successor_knows_what_was_sent() {
-        let words = || "words".to_owned();
+        let message = || "words".to_owned();
         for (result, is_sent, is_on, is_settled) in [
             (OnResult::Accepted, true, false, false),
             (OnResult::AlreadyOn, true, false, false),
             (OnResult::ReadsOn, true, true, true),
-            (OnResult::NotSent(words()), false, false, true),
-            (OnResult::Unknown(words()), true, false, false),
-            (OnResult::Late(words()), true, false, false),
+            (OnResult::NotSent(message()), false, false, true),
+            (OnResult::Unknown(message()), true, false, false),
+            (OnResult::Late(message()), true, false, false),
         ] {
             assert_eq!(result.is_sent(), is_sent);
             let status = told(result.clone());

@@ -23,8 +23,8 @@ pub fn power_readings(
     let known = &mut status.power_readings;
     let devices = settings.levels.iter().flat_map(|it| &it.devices);
     let is_manual = |name: &str| devices.clone().any(|it| it.manual && it.name == name);
-    let heard = reply.heard();
-    for device in heard.iter().filter(|it| !is_manual(&it.device)) {
+    let reported = reply.reported();
+    for device in reported.iter().filter(|it| !is_manual(&it.device)) {
         let reads = match device.outlets {
             true => PowerOf::Outlets,
             false => PowerOf::Machine,
@@ -36,7 +36,7 @@ pub fn power_readings(
         // Of two looks at one device one may have an answer.
         let has_answered =
             |it: &DeviceReadings| it.device == device.device && !it.readings.is_empty();
-        if !heard.iter().any(has_answered) {
+        if !reported.iter().any(has_answered) {
             note(known, of, PowerState::Unknown, wall_now);
         }
     }
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::fixtures::{bmc, off_readings, settings};
     use crate::incident::Device;
-    use crate::memory::Sight;
+    use crate::memory::DeviceAnswer;
     use crate::proof::Require;
 
     fn at(seconds: i64) -> Timestamp {
@@ -142,8 +142,8 @@ mod tests {
 
     fn looked(device: Device, reading: Option<Reading>) -> DeviceReply {
         let reading = reading.ok_or_else(|| "no answer".to_owned());
-        DeviceReply::Looked {
-            sights: vec![Sight { device, reading }],
+        DeviceReply::PowerRead {
+            answers: vec![DeviceAnswer { device, reading }],
             pods: None,
         }
     }
@@ -169,7 +169,7 @@ mod tests {
     fn commanded<const N: usize>(results: [(&str, OffResult); N]) -> DeviceReply {
         let results = results.map(|(device, result)| (device.to_owned(), result));
         DeviceReply::Commanded {
-            sights: Vec::new(),
+            answers: Vec::new(),
             results: results.into(),
         }
     }
@@ -228,7 +228,7 @@ mod tests {
     /// The preparation of the off may read On before the device falls silent: that one keeps no word out either.
     #[test]
     fn what_was_read_before_a_command_is_older_than_what_became_of_it() {
-        let sight = |seconds| Sight {
+        let answer = |seconds| DeviceAnswer {
             device: bmc(),
             reading: Ok(reading(PowerState::On, seconds)),
         };
@@ -242,8 +242,8 @@ mod tests {
             let DeviceReply::Commanded { results, .. } = commanded([("bmc", result)]) else {
                 panic!("a command");
             };
-            let sights = vec![sight(5)];
-            told.note(6, &DeviceReply::Commanded { sights, results });
+            let answers = vec![answer(5)];
+            told.note(6, &DeviceReply::Commanded { answers, results });
             assert_eq!(told.last(), told_as);
         }
     }
@@ -298,13 +298,13 @@ mod tests {
     fn of_two_looks_at_one_device_the_one_that_was_answered_counts() {
         let on = reading(PowerState::On, 1);
         let mut told = Told::default();
-        let sights = [Ok(on), Err("no answer".to_owned())].map(|reading| Sight {
+        let answers = [Ok(on), Err("no answer".to_owned())].map(|reading| DeviceAnswer {
             device: bmc(),
             reading,
         });
         let pods = None;
-        let sights = sights.into();
-        told.note(1, &DeviceReply::Looked { sights, pods });
+        let answers = answers.into();
+        told.note(1, &DeviceReply::PowerRead { answers, pods });
         assert_eq!(told.last(), (PowerState::On, 1, Some(1)));
     }
 

@@ -16,7 +16,7 @@ fn show(status: &mut NodeFenceStatus, memory: &Memory, stage: Stage, wall_now: T
     let decision = Decision {
         effect: Effect::Wait,
         stage,
-        words: String::new(),
+        message: String::new(),
         held: None,
         escalation: None,
         wake: None,
@@ -215,7 +215,7 @@ fn the_evidence_names_its_level_and_the_time_of_each_answer() {
         lease_renew_time: String::new(),
         last_report: String::new(),
         level: "outlets".to_owned(),
-        by_word: false,
+        by_confirmation: false,
         readings,
     };
     let mut status = NodeFenceStatus::default();
@@ -248,7 +248,7 @@ fn the_evidence_names_every_device_that_it_rests_on() {
             lease_renew_time: String::new(),
             last_report: String::new(),
             level: "outlets".to_owned(),
-            by_word: false,
+            by_confirmation: false,
             readings: readings.collect(),
         };
         let mut status = NodeFenceStatus::default();
@@ -299,9 +299,9 @@ fn what_was_never_tainted_has_no_times_of_a_taint() {
 /// has seen it writes the record.
 #[test]
 fn what_counts_for_good_is_told_to_every_process() {
-    let saw = |word_refuted: Option<&str>, contradictions: &[&str]| {
+    let saw = |confirmation_refused: Option<&str>, contradictions: &[&str]| {
         let memory = Memory {
-            word_refuted: word_refuted.map(str::to_owned),
+            confirmation_refused: confirmation_refused.map(str::to_owned),
             contradictions: contradictions.iter().map(|it| (*it).to_owned()).collect(),
             ..Memory::default()
         };
@@ -337,7 +337,7 @@ fn what_counts_for_good_is_told_to_every_process() {
     let mut own = word;
     adopt(&mut own, twice, None);
     let record = read(&own, Timestamp::UNIX_EPOCH);
-    assert_eq!(record.word_refuted.as_deref(), Some("it answers"));
+    assert_eq!(record.confirmation_refused.as_deref(), Some("it answers"));
     assert_eq!(record.contradictions, ["it lies", "again"]);
 
     // Two processes have seen it once each.
@@ -372,7 +372,7 @@ fn a_device_that_did_not_read_off_has_proven_nothing() {
         lease_renew_time: String::new(),
         last_report: String::new(),
         level: "any".to_owned(),
-        by_word: false,
+        by_confirmation: false,
         readings: Vec::new(),
     };
     super::evidence(

@@ -1,7 +1,7 @@
 //! The node's volumes in the record, and when the last of them had detached.
 
 use super::super::memory::Memory;
-use super::super::observed::{AttachmentView, Observed, Seen};
+use super::super::observed::{AttachmentView, Observed, Read};
 use super::super::release::{Hindrance, hindrance, hindrance_of_deletion};
 use super::{cut, wall};
 use fencing_api::fence_status::{NodeFenceStatus, VolumeRecord, VolumeState};
@@ -25,7 +25,10 @@ pub fn volumes(
     if !memory.tainted {
         return;
     }
-    match (memory.drained, hindrance(observed.node.present(), observed)) {
+    match (
+        memory.detached_at,
+        hindrance(observed.node.present(), observed),
+    ) {
         (Some(at), _) if status.detached_time.is_none() => {
             status.detached_time = wall(at, now, wall_now);
         }
@@ -39,9 +42,9 @@ pub fn volumes(
 /// Does nothing speak against what was written? The Node could not be read; or it is gone, and neither a volume nor a pod that uses one is left.
 fn still_holds(observed: &Observed) -> bool {
     match &observed.node {
-        Seen::Present(_) => false,
-        Seen::Absent => hindrance_of_deletion(observed).is_none(),
-        Seen::NotRead | Seen::Failed(_) => true,
+        Read::Present(_) => false,
+        Read::Absent => hindrance_of_deletion(observed).is_none(),
+        Read::NotRead | Read::Failed(_) => true,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fixtures::{self, drained, pod};
-use crate::observed::{ConditionView, Seen};
+use crate::observed::{ConditionView, Read};
 
 fn node(boot_id: &str, ready: &str) -> NodeView {
     NodeView {
@@ -61,7 +61,7 @@ fn a_drained_node_is_hindered_by_nothing() {
 #[test]
 fn a_list_that_was_not_read_is_never_an_empty_one() {
     let node = node("boot-1", "Unknown");
-    for unread in [Seen::NotRead, Seen::Failed("HTTP 503".to_owned())] {
+    for unread in [Read::NotRead, Read::Failed("HTTP 503".to_owned())] {
         let observed = Observed {
             pods: unread,
             ..drained()
@@ -69,10 +69,10 @@ fn a_list_that_was_not_read_is_never_an_empty_one() {
         let hindrance = hindrance(Some(&node), &observed);
         assert!(matches!(hindrance, Some(Hindrance::NotRead(_))));
     }
-    let failed = Seen::Failed("HTTP 503".to_owned());
+    let failed = Read::Failed("HTTP 503".to_owned());
     let why = "the node's VolumeAttachments: HTTP 503".to_owned();
     for (unread, hindrance) in [
-        (Seen::NotRead, Hindrance::LastList),
+        (Read::NotRead, Hindrance::LastList),
         (failed, Hindrance::NotRead(why)),
     ] {
         let observed = Observed {
@@ -86,7 +86,7 @@ fn a_list_that_was_not_read_is_never_an_empty_one() {
 #[test]
 fn pods_hinder_before_volumes_do() {
     let observed = Observed {
-        pods: Seen::Present(vec![pod("db-0")]),
+        pods: Read::Present(vec![pod("db-0")]),
         attachments_cached: vec![attachment("pv-1")],
         ..drained()
     };
@@ -135,7 +135,7 @@ fn only_pods_that_nobody_waits_for_may_stay() {
     ];
     let hinders = |pod: PodView| {
         let observed = Observed {
-            pods: Seen::Present(vec![pod]),
+            pods: Read::Present(vec![pod]),
             ..drained()
         };
         hindrance(Some(&node("boot-1", "Unknown")), &observed).is_some()
@@ -152,7 +152,7 @@ fn only_pods_that_nobody_waits_for_may_stay() {
 fn volumes_hinder_but_for_those_of_tolerating_pods() {
     let both = || vec![attachment("pv-1"), attachment("pv-kept")];
     let observed = Observed {
-        attachments: Seen::Present(both()),
+        attachments: Read::Present(both()),
         attachments_cached: both(),
         tolerated_volumes: vec!["pv-kept".to_owned()],
         ..drained()
@@ -166,7 +166,7 @@ fn volumes_hinder_but_for_those_of_tolerating_pods() {
 #[test]
 fn the_last_check_does_not_believe_the_cache() {
     let observed = Observed {
-        attachments: Seen::Present(vec![attachment("pv-1")]),
+        attachments: Read::Present(vec![attachment("pv-1")]),
         ..drained()
     };
     assert_eq!(hindrance(Some(&node("boot-1", "Unknown")), &observed), None);
@@ -218,7 +218,7 @@ fn the_words_name_what_is_left_and_why() {
             "waits for `status.volumesAttached` of the Node to empty: 3 left",
         ),
     ];
-    for (hindrance, words) in table {
-        assert_eq!(hindrance.words(), words);
+    for (hindrance, message) in table {
+        assert_eq!(hindrance.message(), message);
     }
 }

@@ -11,12 +11,12 @@ use std::time::Duration;
 /// What devices said while the command was prepared.
 pub(super) fn note_before(
     memory: &mut Memory,
-    heard: &[DeviceReadings],
+    reported: &[DeviceReadings],
     results: &BTreeMap<String, OffResult>,
 ) {
-    for device in heard {
-        let is_ours = memory.has_commanded || is_off_of_others(device, heard, results);
-        memory.said.note(device, is_ours);
+    for device in reported {
+        let is_ours = memory.has_commanded || is_off_of_others(device, reported, results);
+        memory.power_history.note(device, is_ours);
     }
 }
 
@@ -24,14 +24,14 @@ pub(super) fn note_before(
 /// prepared was not commanded yet.
 fn is_off_of_others(
     device: &DeviceReadings,
-    heard: &[DeviceReadings],
+    reported: &[DeviceReadings],
     results: &BTreeMap<String, OffResult>,
 ) -> bool {
     if results.get(&device.device) == Some(&OffResult::AlreadyOff) || device.outlets {
         return false;
     }
     let answered = |of: &str| {
-        let of = heard.iter().filter(|it| it.device == of);
+        let of = reported.iter().filter(|it| it.device == of);
         let readings = of.flat_map(|it| &it.readings);
         readings.map(|it| it.answered).max()
     };
@@ -106,7 +106,7 @@ pub(super) fn commanded(
         .iter()
         .filter_map(|(device, result)| match result {
             OffResult::Accepted | OffResult::Landed | OffResult::AlreadyOff => None,
-            not_taken => Some(format!("FenceDevice {device}: {}", not_taken.words())),
+            not_taken => Some(format!("FenceDevice {device}: {}", not_taken.message())),
         })
         .collect();
     if !failures.is_empty() {

@@ -4,7 +4,7 @@ use super::*;
 use crate::attempt::{Attempt, OffResult};
 use crate::fixtures::{attempt, bmc, off_readings, own_claim, pod, settings};
 use crate::incident::{Device, PodList};
-use crate::memory::{Learned, Sight};
+use crate::memory::{ClaimScoped, DeviceAnswer};
 use crate::observed::LeaseView;
 use crate::quiesce::Quiesce;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ fn memory() -> Memory {
             recorded: false,
             ..attempt()
         }),
-        learned: Learned {
+        under_claim: ClaimScoped {
             quiesce: Quiesce {
                 since: Some(Duration::ZERO),
                 ..Quiesce::default()
@@ -33,13 +33,13 @@ fn memory() -> Memory {
             lease_before: Some(LeaseView {
                 renew_time: "renewal-1".to_owned(),
             }),
-            ..Learned::default()
+            ..ClaimScoped::default()
         },
         ..Memory::default()
     }
 }
 
-fn learned(asked: Asked, reply: Reply) -> Memory {
+fn under_claim(asked: Asked, reply: Reply) -> Memory {
     let mut memory = memory();
     learn(&settings(), &mut memory, asked, reply, NOW);
     memory
@@ -67,7 +67,7 @@ fn confirmed(readings: Vec<DeviceReadings>, pods: Vec<PodList>) -> DeviceReply {
 
 fn commanded(result: OffResult) -> DeviceReply {
     DeviceReply::Commanded {
-        sights: Vec::new(),
+        answers: Vec::new(),
         results: BTreeMap::from([("bmc".to_owned(), result)]),
     }
 }
@@ -96,19 +96,23 @@ const EVERYTHING: [Asked; 10] = [
 #[test]
 fn a_write_that_was_done_teaches_what_it_was_for_and_nothing_else() {
     for asked in EVERYTHING {
-        let memory = learned(asked, Reply::Done);
+        let memory = under_claim(asked, Reply::Done);
         let recorded = memory
             .attempt
             .as_ref()
             .is_some_and(|attempt| attempt.recorded);
         assert_eq!(recorded, asked == Asked::RecordIntent, "{asked:?}");
         assert_eq!(
-            memory.learned.evidence,
+            memory.under_claim.evidence,
             asked == Asked::StoreEvidence,
             "{asked:?}"
         );
         assert_eq!(memory.tainted, asked == Asked::Taint, "{asked:?}");
-        assert_eq!(memory.learned.evicted, asked == Asked::Evict, "{asked:?}");
+        assert_eq!(
+            memory.under_claim.evicted,
+            asked == Asked::Evict,
+            "{asked:?}"
+        );
         assert_eq!(
             memory.claim.is_none(),
             asked == Asked::DropClaim,
@@ -123,29 +127,29 @@ fn a_write_that_was_not_answered_teaches_nothing_but_to_wait() {
     let refused = || Reply::Refused(422, "a test of the patch failed".to_owned());
     for asked in EVERYTHING {
         for reply in [unknown(), refused()] {
-            let words = match &reply {
-                Reply::Refused(_, words) | Reply::Unknown(words) => words.clone(),
+            let message = match &reply {
+                Reply::Refused(_, message) | Reply::Unknown(message) => message.clone(),
                 _ => String::new(),
             };
             let expected = Memory {
-                write_failure: words,
+                write_failure: message,
                 write_failures: 1,
                 write_retry_at: Some(NOW + Duration::from_millis(50)),
-                learned: Learned {
+                under_claim: ClaimScoped {
                     // Some pods may be gone.
                     relist: asked == Asked::Evict,
-                    ..memory().learned
+                    ..memory().under_claim
                 },
                 ..memory()
             };
-            assert_eq!(learned(asked, reply), expected, "{asked:?}");
+            assert_eq!(under_claim(asked, reply), expected, "{asked:?}");
         }
     }
 }
 
 #[test]
 fn a_denied_write_is_told_until_one_is_done() {
-    let mut memory = learned(
+    let mut memory = under_claim(
         Asked::Write,
         Reply::Refused(403, "nodes is forbidden".to_owned()),
     );
@@ -168,13 +172,13 @@ fn a_denial_is_known_by_its_words_whatever_its_status() {
     let webhook = "admission webhook \"w.example.com\" denied the request: no";
     let silent = "admission webhook \"w.example.com\" denied the request without explanation";
     let down = "Internal error occurred: failed calling webhook \"w.example.com\": connection refused (500)";
-    let refused = |status, words: &str| Reply::Refused(status, words.to_owned());
+    let refused = |status, message: &str| Reply::Refused(status, message.to_owned());
     for reply in [
         refused(422, policy),
         refused(400, webhook),
         refused(409, silent),
     ] {
-        let denied = learned(Asked::Write, reply.clone()).denied;
+        let denied = under_claim(Asked::Write, reply.clone()).denied;
         assert!(denied.is_some(), "{reply:?}");
     }
     // Nobody is called for a webhook that was silent once.
@@ -189,7 +193,7 @@ fn a_denial_is_known_by_its_words_whatever_its_status() {
         refused(409, "the object has been modified"),
         Reply::Unknown("etcdserver: request timed out (500)".to_owned()),
     ] {
-        let denied = learned(Asked::Write, reply.clone()).denied;
+        let denied = under_claim(Asked::Write, reply.clone()).denied;
         assert_eq!(denied, None, "{reply:?}");
     }
 }
@@ -212,19 +216,19 @@ fn failed_writes_are_tried_again_ever_more_slowly() {
 
 #[test]
 fn only_the_answer_to_the_last_order_is_listened_to() {
-    let sights = || DeviceReply::Looked {
-        sights: Vec::new(),
+    let answers = || DeviceReply::PowerRead {
+        answers: Vec::new(),
         pods: None,
     };
     let accepted = || commanded(OffResult::Accepted);
     let readings = || confirmed(Vec::new(), Vec::new());
-    for reply in [sights(), accepted(), readings()] {
+    for reply in [answers(), accepted(), readings()] {
         let deaf = answered(2, reply);
         assert!(deaf.busy.is_some(), "still waits for order 1");
-        assert_eq!(deaf.learned.readings, None);
+        assert_eq!(deaf.under_claim.readings, None);
         assert_eq!(deaf.attempt, memory().attempt);
     }
-    for reply in [sights(), accepted(), readings()] {
+    for reply in [answers(), accepted(), readings()] {
         assert_eq!(answered(1, reply).busy, None);
     }
     // Nor is an answer that comes after its claim was given back.
@@ -233,7 +237,7 @@ fn only_the_answer_to_the_last_order_is_listened_to() {
     forgotten.forget_claim(NOW);
     let late = Reply::Device(1, readings());
     learn(&settings(), &mut forgotten, Asked::Device, late, NOW);
-    assert_eq!(forgotten.learned.readings, None);
+    assert_eq!(forgotten.under_claim.readings, None);
 }
 
 /// A pod that came and was deleted again before the power was read last was begun by nobody: the machine was off after it.
@@ -254,7 +258,7 @@ fn only_pods_that_were_listed_before_the_last_reading_count() {
             Reply::Device(1, confirmed(readings, pods)),
             NOW,
         );
-        memory.learned.pods.map(|pods| pods[0].name.clone())
+        memory.under_claim.pods.map(|pods| pods[0].name.clone())
     };
     let moment = Duration::from_millis(1);
     let in_time = || list("in-time", last_asked);
@@ -300,7 +304,7 @@ fn under_any_a_list_counts_that_came_before_the_last_reading_of_a_device_that_pr
         };
         let reply = Reply::Device(1, confirmed(readings, vec![list]));
         learn(&any, &mut memory, Asked::Device, reply, NOW);
-        memory.learned.pods.is_some()
+        memory.under_claim.pods.is_some()
     };
     // The device that proves it was asked at 13 s last. The other one's reading is older, or younger.
     assert!(counts(11, 12) && counts(11, 13));
@@ -316,17 +320,17 @@ fn a_look_is_as_old_as_its_last_answer() {
     memory.begin(false);
     let mut early = off_readings()[0].readings[0].clone();
     early.answered = NOW - Duration::from_secs(15);
-    let sight = |device: &str, reading| Sight {
+    let answer = |device: &str, reading| DeviceAnswer {
         device: Device {
             name: device.to_owned(),
             ..bmc()
         },
         reading,
     };
-    let reply = DeviceReply::Looked {
-        sights: vec![
-            sight("bmc", Ok(early)),
-            sight("pdu", Err("no answer".to_owned())),
+    let reply = DeviceReply::PowerRead {
+        answers: vec![
+            answer("bmc", Ok(early)),
+            answer("pdu", Err("no answer".to_owned())),
         ],
         pods: None,
     };
@@ -337,7 +341,7 @@ fn a_look_is_as_old_as_its_last_answer() {
         Reply::Device(1, reply),
         NOW,
     );
-    assert_eq!((memory.learned.sights.len(), memory.looked_at), (2, NOW));
+    assert_eq!((memory.under_claim.answers.len(), memory.read_at), (2, NOW));
 }
 
 #[test]

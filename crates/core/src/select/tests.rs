@@ -60,8 +60,11 @@ fn equal_highest_priorities_are_a_conflict_and_a_lower_one_does_not_step_in() {
     let conflict = governing(&policies, &node("7")).expect_err("a conflict");
     assert_eq!(conflict.policies, ["a", "b"]);
     assert_eq!(conflict.priority, 5);
-    let words = conflict.to_string();
-    assert!(words.contains("a, b") && words.contains("w1"), "{words}");
+    let message = conflict.to_string();
+    assert!(
+        message.contains("a, b") && message.contains("w1"),
+        "{message}"
+    );
     // Below another policy's priority it does no harm.
     let mut with_winner = policies.to_vec();
     with_winner.push(policy("winner", 6, None));
@@ -133,9 +136,9 @@ fn a_condition_counts_from_when_this_process_first_saw_it() {
             Some(170),
         ),
     ];
-    for (what, sights, due) in table {
+    for (what, answers, due) in table {
         let mut onsets = Onsets::default();
-        for (at, conditions) in (100..).step_by(10).zip(sights) {
+        for (at, conditions) in (100..).step_by(10).zip(answers) {
             onsets.note(&showing(conditions), Duration::from_secs(at));
         }
         assert_eq!(onsets.due(&asked), due.map(Duration::from_secs), "{what}");

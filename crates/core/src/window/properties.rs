@@ -199,7 +199,7 @@ proptest! {
         let policy = policy(vec![window]);
         for second in [second, second / 36_000_000, Timestamp::MIN.as_second(), Timestamp::MAX.as_second()] {
             let now = Timestamp::from_second(second).unwrap_or(Timestamp::MAX);
-            let _ = effective(&policy, now).map(|it| it.words());
+            let _ = effective(&policy, now).map(|it| it.message());
         }
     }
 }

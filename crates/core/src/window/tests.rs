@@ -62,7 +62,7 @@ fn the_first_window_that_is_open_counts_alone() {
         "PowerOff Manual office 2026-01-05T08:00:00Z 2026-01-05T18:00:00Z"
     );
     let lunch_first = policy("PowerOff", &[lunch, office]);
-    for (at, words) in [
+    for (at, message) in [
         (
             "2026-01-05T07:59:59Z",
             "PowerOff Automatic - 2026-01-02T18:00:00Z 2026-01-05T08:00:00Z",
@@ -84,7 +84,7 @@ fn the_first_window_that_is_open_counts_alone() {
             "PowerOff Automatic - 2026-01-09T18:00:00Z 2026-01-12T08:00:00Z",
         ),
     ] {
-        assert_eq!(told(&lunch_first, at), words, "{at}");
+        assert_eq!(told(&lunch_first, at), message, "{at}");
     }
 }
 
@@ -176,7 +176,7 @@ fn the_next_change_is_that_of_any_policy() {
 /// Nobody can tell when it is open, and a guess would fence somebody.
 #[test]
 fn a_window_that_cannot_be_used_is_named_with_its_way_out() {
-    let words = |window: Value| {
+    let message = |window: Value| {
         let fine = json!({"name": "fine", "days": ["Mon"], "start": "01:00", "end": "02:00", "timeZone": "Etc/UTC", "mode": "Observe"});
         let policy = policy("PowerOff", &[fine, window]);
         let error = effective(&policy, time("2026-01-05T12:00:00Z")).err();
@@ -187,7 +187,7 @@ fn a_window_that_cannot_be_used_is_named_with_its_way_out() {
         }
         error.map(|error| error.to_string())
     };
-    let zone = |zone: &str| words(window("night", &["Mon"], "22:00-06:00", zone, observe()));
+    let zone = |zone: &str| message(window("night", &["Mon"], "22:00-06:00", zone, observe()));
     assert_eq!(
         zone("Europe/Berln").expect("an error"),
         "window night of policy prod has `timeZone` Europe/Berln, which is no time zone of the IANA database in this version of the \
@@ -215,7 +215,7 @@ fn a_window_that_cannot_be_used_is_named_with_its_way_out() {
     ] {
         assert_eq!(zone(known), None, "{known}");
     }
-    let hours = |hours: &str| words(window("night", &["Mon"], hours, "Etc/UTC", observe()));
+    let hours = |hours: &str| message(window("night", &["Mon"], hours, "Etc/UTC", observe()));
     for none in [
         "24:00-06:00",
         "6:00-07:00",
@@ -226,8 +226,8 @@ fn a_window_that_cannot_be_used_is_named_with_its_way_out() {
         "-07:00",
         "06:00-",
     ] {
-        let words = hours(none).expect("an error");
-        assert!(words.contains("no time as `HH:MM`"), "{none}: {words}");
+        let message = hours(none).expect("an error");
+        assert!(message.contains("no time as `HH:MM`"), "{none}: {message}");
     }
 }
 
@@ -242,11 +242,11 @@ fn what_holds_is_told_with_its_end() {
     );
     let policy = policy("PowerOff", &[office]);
     assert_eq!(
-        says(&policy, "2026-01-05T12:00:00Z").words(),
+        says(&policy, "2026-01-05T12:00:00Z").message(),
         "window office is open: mode PowerOff and approval Manual count until 2026-01-05T17:00:00Z"
     );
     assert_eq!(
-        says(&policy, "2026-01-03T12:00:00Z").words(),
+        says(&policy, "2026-01-03T12:00:00Z").message(),
         "no window is open: mode PowerOff and approval Automatic count until 2026-01-05T07:00:00Z"
     );
 }

@@ -72,7 +72,7 @@ impl Fence {
     }
 
     fn carry_out(&mut self, decision: Decision) {
-        let (wake, words) = (decision.wake, decision.words.clone());
+        let (wake, message) = (decision.wake, decision.message.clone());
         let asks = match &decision.effect {
             Effect::Device { order, .. } => Some(self.answer_to(order)),
             Effect::Wait => None,
@@ -89,7 +89,7 @@ impl Fence {
                 self.world.answer("bmc", answer).expect("a question");
             }
             None => {
-                let wake = wake.unwrap_or_else(|| panic!("waits for nothing: {words}"));
+                let wake = wake.unwrap_or_else(|| panic!("waits for nothing: {message}"));
                 let pause = wake.saturating_sub(self.world.now);
                 self.waited += pause;
                 self.pass(pause);
@@ -101,8 +101,8 @@ impl Fence {
     fn answer_to(&self, order: &DeviceOrder) -> (Duration, &'static str) {
         let is_off = self.mode == FenceMode::ConfirmOnly || self.writes.contains(&"taint");
         match order {
-            DeviceOrder::Look if is_off => (LOOK_TIME, "Off"),
-            DeviceOrder::Look => (LOOK_TIME, "On"),
+            DeviceOrder::ReadPower if is_off => (LOOK_TIME, "Off"),
+            DeviceOrder::ReadPower => (LOOK_TIME, "On"),
             DeviceOrder::Off(_) | DeviceOrder::On(_) => (OFF_TIME, "accepts"),
             DeviceOrder::Confirm { .. } => (CONFIRM_TIME, "Off, Off"),
         }

@@ -65,7 +65,7 @@ impl Told {
         let is_proof =
             matches!(order, DeviceOrder::Confirm { .. }) && readings.starts_with("Off, Off");
         let commands = matches!(order, DeviceOrder::Off(_) | DeviceOrder::On(_));
-        let words = if commands { off } else { readings };
+        let message = if commands { off } else { readings };
         let names = level.devices.iter().map(|device| device.name.clone());
         let names: Vec<_> = names.collect();
         // Three readings lie 2.2 s apart, and nobody can have answered before he was asked.
@@ -81,7 +81,7 @@ impl Told {
             self.proven.extend(claim);
         }
         for name in names {
-            let _ = happen(&mut self.world, &format!("{name} {words}"));
+            let _ = happen(&mut self.world, &format!("{name} {message}"));
         }
     }
 
@@ -101,7 +101,7 @@ impl Told {
     }
 
     fn judge(&mut self, decision: &Decision) {
-        assert!(!decision.words.is_empty(), "{decision:?}");
+        assert!(!decision.message.is_empty(), "{decision:?}");
         let is_end = matches!(decision.effect, Effect::Close);
         assert_eq!(is_end, decision.stage.is_ended(), "{decision:?}");
         self.is_explained(decision);
@@ -178,7 +178,7 @@ impl Told {
             );
         };
         match order {
-            DeviceOrder::Look => "look",
+            DeviceOrder::ReadPower => "look",
             DeviceOrder::Confirm { .. } => "confirm",
             DeviceOrder::Off(attempt) => {
                 self.may_command();
@@ -216,8 +216,8 @@ impl Told {
     /// write has failed, was explained before.
     fn is_explained(&self, decision: &Decision) {
         let waits = matches!(decision.stage, Stage::Held | Stage::AwaitingApproval);
-        let goes_on = decision.words.contains("cannot be read")
-            || decision.words.contains("it is decided again");
+        let goes_on = decision.message.contains("cannot be read")
+            || decision.message.contains("it is decided again");
         assert!(
             waits == decision.held.is_some() || waits && goes_on,
             "L3: {decision:?}"
@@ -275,7 +275,7 @@ impl Told {
         self.may_begin();
         assert!(self.is_claimed(), "S9");
         let claim = self.node().claim().unwrap_or_default();
-        let is_given = self.world.settings.word.is_some();
+        let is_given = self.world.settings.confirmation.is_some();
         assert!(
             self.proven.contains(claim) || is_given,
             "S2, S3: no device has read off under {claim}"

@@ -53,14 +53,14 @@ fn play(world: &mut World, lines: &mut Vec<String>) -> Result<(), String> {
     for _ in 0..DECISIONS_MAX {
         let decision = world.decide();
         lines.push(line(world, &decision));
-        if let Some((reason, words)) = &decision.escalation {
-            let same = *words == decision.words;
-            let words = if same {
+        if let Some((reason, message)) = &decision.escalation {
+            let same = *message == decision.message;
+            let message = if same {
                 String::new()
             } else {
-                format!(": {words}")
+                format!(": {message}")
             };
-            lines.push(format!("    !! {reason}{words}"));
+            lines.push(format!("    !! {reason}{message}"));
         }
         let waits = matches!(decision.effect, Effect::Wait | Effect::Device { .. });
         world.act(decision);
@@ -86,7 +86,7 @@ fn line(world: &World, decision: &Decision) -> String {
         Effect::RecordOn(attempt) => format!("record on {}", attempt.id),
         Effect::Device { order, level, .. } => {
             let what = match order {
-                DeviceOrder::Look => "look at",
+                DeviceOrder::ReadPower => "look at",
                 DeviceOrder::Off(_) => "turn off by",
                 DeviceOrder::On(_) => "turn on by",
                 DeviceOrder::Confirm { .. } => "confirm by",
@@ -125,7 +125,7 @@ fn line(world: &World, decision: &Decision) -> String {
     let held = held.map_or_else(String::new, |reason| format!("/{reason}"));
     format!(
         "    -> {does:<22} {}{held}: {}",
-        decision.stage, decision.words
+        decision.stage, decision.message
     )
 }
 
@@ -185,14 +185,14 @@ pub fn set(settings: &mut Settings, line: &str) -> Result<(), String> {
             settings.approval = Approval::Awaited;
             settings.approval_on_timeout = ApprovalTimeout::Abort;
         }
-        ("elsewhere", "off") => settings.record.elsewhere.off = true,
+        ("elsewhere", "off") => settings.record.foreign_commands.off = true,
         ("elsewhere", slow) if slow.starts_with("off within ") => {
-            settings.record.elsewhere.off = true;
-            settings.record.elsewhere.window = seconds(&slow["off within ".len()..])?;
+            settings.record.foreign_commands.off = true;
+            settings.record.foreign_commands.window = seconds(&slow["off within ".len()..])?;
         }
-        ("elsewhere", "on") => settings.record.elsewhere.on = true,
-        ("elsewhere", "orphaned") => settings.record.elsewhere.orphaned = true,
-        ("unsupported", words) => settings.unsupported = Some(words.to_owned()),
+        ("elsewhere", "on") => settings.record.foreign_commands.on = true,
+        ("elsewhere", "orphaned") => settings.record.foreign_commands.orphaned = true,
+        ("unsupported", message) => settings.unsupported = Some(message.to_owned()),
         ("human", "") => {
             settings.human = true;
             settings.node_uid = None;
@@ -349,16 +349,16 @@ pub fn happen(world: &mut World, event: &str) -> Result<(), String> {
         "cleared" => world.cleared_by = Some(rest.replace("by ", "")),
         "admitted" => world.hold = None,
         "held" => {
-            let (reason, words) = rest.split_once(": ").ok_or("no words")?;
+            let (reason, message) = rest.split_once(": ").ok_or("no words")?;
             let reason = held_by(reason)?;
-            let words = words.to_owned();
-            world.hold = Some(Hold { reason, words });
+            let message = message.to_owned();
+            world.hold = Some(Hold { reason, message });
         }
         "approved" | "denied" | "confirmed" => says(world, word, rest)?,
-        "elsewhere" if rest == "off shows" => world.settings.record.elsewhere.off = true,
+        "elsewhere" if rest == "off shows" => world.settings.record.foreign_commands.off = true,
         "elsewhere" if rest.starts_with("off within ") => {
             let slow = rest["off within ".len()..].trim_end_matches(" shows");
-            world.settings.record.elsewhere.window = seconds(slow)?;
+            world.settings.record.foreign_commands.window = seconds(slow)?;
         }
         "released" => world.settings.released = true,
         "rights" => world.settings.unsupported = rest.strip_prefix("missing: ").map(str::to_owned),

@@ -261,7 +261,7 @@ impl Brain {
             }
             Effect::Device { order, .. } => {
                 return match order {
-                    DeviceOrder::Look => Act::Look,
+                    DeviceOrder::ReadPower => Act::Look,
                     DeviceOrder::Off(_) => Act::Off,
                     DeviceOrder::On(_) => Act::On,
                     DeviceOrder::Confirm { window } => Act::Confirm {
@@ -313,11 +313,11 @@ impl Brain {
     }
 
     fn reply(&self, heard: Heard) -> (Asked, Reply) {
-        let words = String::new;
+        let message = String::new;
         match heard {
             Heard::Done(write) => (write.asked(), Reply::Done),
-            Heard::Refused(write) => (write.asked(), Reply::Refused(422, words())),
-            Heard::Unknown(write) => (write.asked(), Reply::Unknown(words())),
+            Heard::Refused(write) => (write.asked(), Reply::Refused(422, message())),
+            Heard::Unknown(write) => (write.asked(), Reply::Unknown(message())),
             device => (Asked::Device, Reply::Device(1, self.device_reply(device))),
         }
     }
@@ -350,7 +350,7 @@ impl Brain {
                     Off::Unknown => OffResult::Unknown(String::new()),
                 };
                 DeviceReply::Commanded {
-                    sights: Vec::new(),
+                    answers: Vec::new(),
                     results: [(views::DEVICE.to_owned(), result)].into(),
                 }
             }
@@ -385,9 +385,9 @@ impl Brain {
 /// Puts new words in the place of old ones.
 fn replace(value: &mut Value, old: &[String], new: &[String]) {
     match value {
-        Value::String(words) => {
-            if let Some(place) = old.iter().position(|old| old == words) {
-                words.clone_from(&new[place]);
+        Value::String(message) => {
+            if let Some(place) = old.iter().position(|old| old == message) {
+                message.clone_from(&new[place]);
             }
         }
         Value::Array(list) => list.iter_mut().for_each(|it| replace(it, old, new)),

@@ -153,7 +153,7 @@ fn pod(pod: usize) -> &'static str {
 
 impl Event {
     /// In words, with the state before and after it.
-    pub fn words(&self, brain: &Brain, before: &State, after: &State) -> String {
+    pub fn message(&self, brain: &Brain, before: &State, after: &State) -> String {
         let what = |request: u16| asks(brain.request(request).kind);
         let done = |is_done: bool| if is_done { "done" } else { "refused" };
         match *self {
@@ -248,7 +248,7 @@ impl Event {
     }
 
     fn of_the_cluster(&self) -> String {
-        let words = match *self {
+        let message = match *self {
             Self::PowerLoss => "the machine loses its power",
             Self::PowerOn => "somebody powers the machine on",
             Self::Suspends => "the machine is suspended: off, and its memory is kept",
@@ -295,7 +295,7 @@ impl Event {
             Self::Bound(x) => return format!("{} is bound to the node", pod(x)),
             _ => "",
         };
-        words.to_owned()
+        message.to_owned()
     }
 }
 

@@ -34,13 +34,13 @@ pub struct Found {
 }
 
 /// Numbers the fingerprints that it is shown, from 0 on.
-struct Seen {
+struct Read {
     prints: Vec<u128>,
     /// Open addressing: the number of the fingerprint that lives there, and one.
     places: Vec<u32>,
 }
 
-impl Seen {
+impl Read {
     fn new() -> Self {
         Self {
             prints: Vec::new(),
@@ -84,7 +84,7 @@ impl Seen {
 
 fn fingerprint(s: &State) -> u128 {
     let mut print: u128 = 0x243f_6a88_85a3_08d3_1319_8a2e_0370_7344;
-    for pair in s.words().chunks_exact(2) {
+    for pair in s.message().chunks_exact(2) {
         let word = u128::from(pair[0]) << 64 | u128::from(pair[1]);
         print = (print ^ word).wrapping_mul(0x0fc9_4e3b_f4e9_ab32_8665_8ad2_9f1e_51a5);
         print ^= print >> 61;
@@ -101,7 +101,7 @@ pub struct Explorer<'a> {
     /// The one invariant that is looked at; none: all of them.
     only: Option<Broken>,
     images: Option<HashSet<u128>>,
-    seen: Seen,
+    seen: Read,
     parents: Vec<u32>,
     /// The numbers of each state's successors, one state after the other.
     edges: Vec<u32>,
@@ -121,7 +121,7 @@ impl<'a> Explorer<'a> {
             only: None,
             images: None,
             brain: Brain::new(world.incident, mutation),
-            seen: Seen::new(),
+            seen: Read::new(),
             parents: Vec::new(),
             edges: Vec::new(),
             counts: Vec::new(),
@@ -267,7 +267,7 @@ impl<'a> Explorer<'a> {
             if step.is_swapped {
                 after.operators.swap(0, 1);
             }
-            let told = step.event.words(&self.brain, &s, &after);
+            let told = step.event.message(&self.brain, &s, &after);
             lines.push(match is_swapped {
                 true => exchanged(&told),
                 false => told,

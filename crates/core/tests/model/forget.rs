@@ -17,7 +17,7 @@ const UNRESOLVED: u8 = 1 << 2;
 pub fn forget(brain: &mut Brain, s: &mut State) {
     for x in 0..s.operators.len() {
         let memory = s.operators[x].memory;
-        // Of a command that may land the record is asked once (`core::plan::inherit`); from then on the memory knows.
+        // Of a command that may land the record is asked once (`core::plan::hydrate`); from then on the memory knows.
         if brain.meaning(memory).record_read {
             s.operators[x].facts &= !UNRESOLVED;
         }

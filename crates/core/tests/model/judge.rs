@@ -39,7 +39,7 @@ pub enum Broken {
 
 impl Broken {
     /// What it means, for people.
-    pub fn words(self) -> &'static str {
+    pub fn message(self) -> &'static str {
         match self {
             Self::S1 => {
                 "the volume is attached to the other node, and a container of the old pod still writes to it"
@@ -154,7 +154,7 @@ pub fn two_writers(world: &World, s: &State) -> bool {
         .map(|index| &s.pods[index]);
     let is_copied = s.node.is_copied_out_of_service();
     // What is suspended writes nothing before it resumes.
-    s.on && s.volume == Volume::Elsewhere
+    s.on && s.volume == Volume::ForeignCommands
         && !is_copied
         && !s.deceived
         && pods.any(|pod| pod.container == Container::Running)

@@ -82,7 +82,7 @@ fn row(world: &World, found: &Found, seconds: f64) -> String {
         if found.is_complete { "" } else { ", not all" },
     );
     if let Some((broken, story)) = &found.broken {
-        row += &format!("{broken:?}: {}\n", broken.words());
+        row += &format!("{broken:?}: {}\n", broken.message());
         for (number, line) in (1..).zip(story) {
             row += &format!("{number:>4}. {line}\n");
         }

@@ -62,22 +62,22 @@ pub fn settle(mut m: Memory, incident: &Incident) -> Memory {
     without_pauses(&mut m);
     without_the_past(&mut m);
     // Everything that lies before now does so by a fixed distance, in its order.
-    if m.learned.quiesce.since.is_some() {
-        m.learned.quiesce.since = Some(LONG_BEFORE);
+    if m.under_claim.quiesce.since.is_some() {
+        m.under_claim.quiesce.since = Some(LONG_BEFORE);
     }
     // Where the operator detaches, what is read has to be read since the last pod has gone, and since everything has detached then.
-    let is_drained = m.drained.is_some();
+    let is_drained = m.detached_at.is_some();
     if is_drained {
-        m.vacated = m.vacated.map(|_| LONG_BEFORE);
+        m.pods_gone_at = m.pods_gone_at.map(|_| LONG_BEFORE);
     }
     let since = match is_drained {
-        true => &mut m.drained,
-        false => &mut m.vacated,
+        true => &mut m.detached_at,
+        false => &mut m.pods_gone_at,
     };
     if *since == Some(NOW) {
         for sight in m
-            .learned
-            .sights
+            .under_claim
+            .answers
             .iter_mut()
             .filter_map(|it| it.reading.as_mut().ok())
         {
@@ -90,8 +90,8 @@ pub fn settle(mut m: Memory, incident: &Incident) -> Memory {
     let is_since = since.is_some();
     if !is_since {
         for sight in m
-            .learned
-            .sights
+            .under_claim
+            .answers
             .iter_mut()
             .filter_map(|it| it.reading.as_mut().ok())
         {
@@ -100,9 +100,9 @@ pub fn settle(mut m: Memory, incident: &Incident) -> Memory {
             }
         }
     }
-    m.looked_at = match m.learned.sights.is_empty() {
+    m.read_at = match m.under_claim.answers.is_empty() {
         true => Duration::ZERO,
-        false if m.looked_at == LONG_AGO => LONG_AGO,
+        false if m.read_at == LONG_AGO => LONG_AGO,
         false => JUST_NOW,
     };
     // Over or not over: how long it is makes no difference.
@@ -121,10 +121,10 @@ fn without_words(m: &mut Memory, incident: &Incident) {
     m.alarm = None;
     m.denied = None;
     m.write_failure.clear();
-    m.learned.quiesce.found.clear();
-    m.learned.quiesce.tolerating.clear();
-    if let Some((_, words)) = &mut m.ending {
-        words.clear();
+    m.under_claim.quiesce.found.clear();
+    m.under_claim.quiesce.tolerating.clear();
+    if let Some((_, message)) = &mut m.ending {
+        message.clear();
     }
     m.accused = None;
     m.proven_off_by = None;
@@ -135,35 +135,36 @@ fn without_words(m: &mut Memory, incident: &Incident) {
         "attempt".clone_into(&mut attempt.id);
         attempt.limit = Duration::ZERO;
         for result in attempt.results.values_mut() {
-            if let OnResult::NotSent(words) | OnResult::Unknown(words) | OnResult::Late(words) =
-                result
+            if let OnResult::NotSent(message)
+            | OnResult::Unknown(message)
+            | OnResult::Late(message) = result
             {
-                words.clear();
+                message.clear();
             }
         }
     }
     // A level with one device, and no other level: nobody speaks against it but itself. Whether it read On is asked where it is turned on again.
-    let was_on = incident.turns_on && m.said.has_power(DEVICE);
-    m.said = Default::default();
+    let was_on = incident.turns_on && m.power_history.has_power(DEVICE);
+    m.power_history = Default::default();
     if was_on {
-        m.said.note(&read_on(incident), false);
+        m.power_history.note(&read_on(incident), false);
     }
     // How long the window is makes no difference.
     m.silent.clear();
     m.has_commanded = false;
-    for words in &mut m.contradictions {
-        "words".clone_into(words);
+    for message in &mut m.contradictions {
+        "words".clone_into(message);
     }
     if let Some(attempt) = &mut m.attempt {
         "attempt".clone_into(&mut attempt.id);
         attempt.limit = Duration::ZERO;
         for result in attempt.results.values_mut() {
-            if let OffResult::NotSent(words)
-            | OffResult::Silent(words)
-            | OffResult::Unknown(words)
-            | OffResult::Late(words) = result
+            if let OffResult::NotSent(message)
+            | OffResult::Silent(message)
+            | OffResult::Unknown(message)
+            | OffResult::Late(message) = result
             {
-                words.clear();
+                message.clear();
             }
         }
     }
@@ -173,12 +174,12 @@ fn without_words(m: &mut Memory, incident: &Incident) {
 fn without_counters(m: &mut Memory) {
     m.is_due = true;
     m.checked = false;
-    m.learned.polls = 0;
+    m.under_claim.polls = 0;
     m.rounds = 0;
     m.failures = 0;
     m.attempts = 0;
     m.write_failures = 0;
-    m.learned.quiesce.begun_anew = 0;
+    m.under_claim.quiesce.begun_anew = 0;
     m.level_since = None;
     m.orders = u64::from(m.busy.is_some());
     if let Some(busy) = &mut m.busy {
@@ -192,8 +193,8 @@ fn without_pauses(m: &mut Memory) {
     m.rival_until = None;
     m.power_on.retry_at = None;
     // It is waited for once, and over.
-    m.learned.off_waits_until = m.learned.off_waits_until.map(|_| LONG_BEFORE);
-    m.learned.taken_over_until = None;
+    m.under_claim.off_waits_until = m.under_claim.off_waits_until.map(|_| LONG_BEFORE);
+    m.under_claim.taken_over_until = None;
     // They hold the next claim back until a newer list is without them, and allow nothing.
     m.found_back.clear();
     if m.power_on.begun.is_some() {
@@ -210,16 +211,16 @@ fn without_the_past(m: &mut Memory) {
     if !m.tainted && m.ending.is_none() {
         return;
     }
-    m.learned.evidence &= !m.tainted;
-    m.learned.evicted = false;
-    m.learned.readings = None;
-    m.learned.pods = None;
-    m.learned.relist = false;
+    m.under_claim.evidence &= !m.tainted;
+    m.under_claim.evicted = false;
+    m.under_claim.readings = None;
+    m.under_claim.pods = None;
+    m.under_claim.relist = false;
     if m.tainted {
-        m.learned.quiesce = Quiesce::default();
-        m.learned.lease_before = None;
-        m.learned.lease_after_off = false;
-        m.learned.off_waits_until = None;
+        m.under_claim.quiesce = Quiesce::default();
+        m.under_claim.lease_before = None;
+        m.under_claim.lease_after_off = false;
+        m.under_claim.off_waits_until = None;
     }
 }
 
@@ -251,16 +252,16 @@ pub enum Change {
 pub fn changed(mut m: Memory, change: Change) -> Memory {
     match change {
         Change::Lease(renewal) => {
-            m.learned.lease_before = m.learned.lease_before.map(|_| lease(renewal))
+            m.under_claim.lease_before = m.under_claim.lease_before.map(|_| lease(renewal))
         }
         Change::RecordUnread => m.record_read = false,
         Change::PowerOnOver => m.power_on.due = Some(Duration::ZERO),
         Change::LateEffect => m.own_off_until = Some(LONG_BEFORE),
         Change::Look => {
-            m.looked_at = LONG_AGO;
+            m.read_at = LONG_AGO;
             for sight in m
-                .learned
-                .sights
+                .under_claim
+                .answers
                 .iter_mut()
                 .filter_map(|it| it.reading.as_mut().ok())
             {
@@ -268,17 +269,17 @@ pub fn changed(mut m: Memory, change: Change) -> Memory {
             }
         }
         Change::Superseded => {
-            m.learned.quiesce = Quiesce::default();
-            m.learned.readings = None;
-            m.learned.pods = None;
-            m.learned.relist = false;
-            m.learned.lease_before = None;
-            m.learned.lease_after_off = false;
-            m.learned.off_waits_until = None;
-            m.learned.evicted = false;
+            m.under_claim.quiesce = Quiesce::default();
+            m.under_claim.readings = None;
+            m.under_claim.pods = None;
+            m.under_claim.relist = false;
+            m.under_claim.lease_before = None;
+            m.under_claim.lease_after_off = false;
+            m.under_claim.off_waits_until = None;
+            m.under_claim.evicted = false;
         }
         Change::Proof => {
-            let readings = m.learned.readings.iter_mut().flatten();
+            let readings = m.under_claim.readings.iter_mut().flatten();
             for reading in readings.flat_map(|device| &mut device.readings) {
                 let age = NOW - LONG_AGO;
                 (reading.asked, reading.answered) = (reading.asked - age, reading.answered - age);
@@ -291,21 +292,21 @@ pub fn changed(mut m: Memory, change: Change) -> Memory {
 /// What it means.
 pub fn meaning(m: &Memory) -> Meaning {
     let attempt = m.attempt.as_ref().filter(|attempt| attempt.recorded);
-    let readings = m.learned.readings.iter().flatten();
+    let readings = m.under_claim.readings.iter().flatten();
     let last = readings.filter_map(|device| device.readings.last()).next();
-    let lease = m.learned.lease_before.as_ref();
+    let lease = m.under_claim.lease_before.as_ref();
     Meaning {
         claim: m.claim.as_ref().map_or(0, |held| nonce_of(&held.value)),
         lease: lease.map(|lease| lease.renew_time.parse().expect("a renewal of the model")),
         boot: m.claim.as_ref().map_or(0, |held| nonce_of(&held.boot_id)),
         tainted: m.tainted,
         contradictions: u8::try_from(m.contradictions.len()).expect("two at most"),
-        drained: m.drained.or(m.vacated).is_some(),
-        emptied: m.drained.is_some(),
+        drained: m.detached_at.or(m.pods_gone_at).is_some(),
+        emptied: m.detached_at.is_some(),
         last_check: m.last_check,
         busy: m.busy.is_some(),
         proven_just_now: last.is_some_and(|last| last.asked > LONG_AGO),
-        looked_just_now: m.looked_at > LONG_AGO,
+        looked_just_now: m.read_at > LONG_AGO,
         may_land: m.own_off_until.is_some(),
         record_read: m.record_read,
         attempt: attempt.is_some(),

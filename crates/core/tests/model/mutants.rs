@@ -27,7 +27,7 @@ fn breaks(mutation: Mutation, broken: Broken, world: &World) {
     for (number, line) in (1..).zip(&story) {
         told += &format!("{number:>4}. {line}\n");
     }
-    println!("{told}      {what:?}: {}\n", what.words());
+    println!("{told}      {what:?}: {}\n", what.message());
     assert_eq!(what, broken);
 }
 
@@ -298,7 +298,7 @@ fn a_machine_that_resumes_in_its_boot_loses_data() {
         let explorer = Explorer::new(&world, None).only(Broken::S1);
         let (what, story) = explorer.explore(STATES_MAX).broken.expect("R8 is found");
         println!("R8 breaks {what:?} after {} steps: {story:#?}", story.len());
-        let is_told = |words: &str| story.iter().any(|line| line.contains(words));
+        let is_told = |message: &str| story.iter().any(|line| line.contains(message));
         assert!(is_told("is suspended") && is_told("resumes"), "{story:#?}");
     }
     let mut world = confirm_only();

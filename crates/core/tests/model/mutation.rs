@@ -5,7 +5,7 @@
 
 use crate::talk::{Kind, Request};
 use fencing_core::memory::Memory;
-use fencing_core::observed::{CLAIM, OUT_OF_SERVICE, Observed, PodView, QUARANTINE, Seen};
+use fencing_core::observed::{CLAIM, OUT_OF_SERVICE, Observed, PodView, QUARANTINE, Read};
 use serde_json::Value;
 
 /// A guard that is missing.
@@ -87,38 +87,43 @@ impl Mutation {
         match self {
             Self::ProveBeforeQuiesce => {
                 for pods in [&mut observed.pods, &mut observed.starting] {
-                    if let Seen::Present(pods) = pods {
+                    if let Read::Present(pods) = pods {
                         pods.iter_mut().for_each(|pod| pod.deleting = true);
                     }
                 }
-                if let Some(listed) = &mut memory.learned.quiesce.listed_before {
+                if let Some(listed) = &mut memory.under_claim.quiesce.listed_before {
                     listed.iter_mut().for_each(|pod| pod.deleting = true);
                 }
-                memory.learned.quiesce.starting.clear();
-                if let Some(pods) = &mut memory.learned.pods {
+                memory.under_claim.quiesce.starting.clear();
+                if let Some(pods) = &mut memory.under_claim.pods {
                     pods.iter_mut().for_each(|pod| pod.deleting = true);
                 }
             }
             Self::NewcomersIgnored => {
-                let known = memory.learned.quiesce.listed.clone().unwrap_or_default();
-                if let Some(pods) = &mut memory.learned.pods {
+                let known = memory
+                    .under_claim
+                    .quiesce
+                    .listed
+                    .clone()
+                    .unwrap_or_default();
+                if let Some(pods) = &mut memory.under_claim.pods {
                     pods.retain(|pod| known.contains(&pod.uid));
                 }
             }
             Self::ReleaseBeforeDetach if memory.tainted => {
-                observed.pods = Seen::Present(Vec::new());
+                observed.pods = Read::Present(Vec::new());
                 nothing_attached(observed);
             }
             Self::OnBeforeRelease if memory.tainted => released_already(observed, memory),
             Self::ProveWithoutLease => {
-                if let (Seen::Present(now), Some(before)) =
-                    (&mut observed.lease, &memory.learned.lease_before)
+                if let (Read::Present(now), Some(before)) =
+                    (&mut observed.lease, &memory.under_claim.lease_before)
                 {
                     now.clone_from(before);
                 }
             }
-            Self::ProveWithoutNode if memory.learned.readings.is_some() => {
-                if let (Seen::Present(node), Some(claim)) = (&mut observed.node, &memory.claim) {
+            Self::ProveWithoutNode if memory.under_claim.readings.is_some() => {
+                if let (Read::Present(node), Some(claim)) = (&mut observed.node, &memory.claim) {
                     node.boot_id.clone_from(&claim.boot_id);
                     let conditions = node.conditions.iter_mut();
                     conditions.for_each(|it| "Unknown".clone_into(&mut it.status));
@@ -172,17 +177,17 @@ impl Mutation {
 
 fn nothing_attached(observed: &mut Observed) {
     observed.attachments_cached.clear();
-    if let Seen::Present(attachments) = &mut observed.attachments {
+    if let Read::Present(attachments) = &mut observed.attachments {
         attachments.clear();
     }
-    if let Seen::Present(node) = &mut observed.node {
+    if let Read::Present(node) = &mut observed.node {
         node.volumes_attached = 0;
     }
 }
 
 /// The quarantine in the place of the claim, and no `out-of-service`.
 fn released_already(observed: &mut Observed, memory: &mut Memory) {
-    if let Seen::Present(node) = &mut observed.node
+    if let Read::Present(node) = &mut observed.node
         && node.out_of_service()
     {
         let ours = node.taints.iter_mut().filter(|it| it.key == CLAIM);
@@ -204,13 +209,13 @@ fn without_a_volume(observed: &mut Observed, memory: &mut Memory) {
         }
     };
     for pods in [&mut observed.pods, &mut observed.starting] {
-        if let Seen::Present(pods) = pods {
+        if let Read::Present(pods) = pods {
             pods.iter_mut().for_each(stays);
         }
     }
     let heard = [
-        &mut memory.learned.quiesce.listed_before,
-        &mut memory.learned.pods,
+        &mut memory.under_claim.quiesce.listed_before,
+        &mut memory.under_claim.pods,
     ];
     heard.into_iter().flatten().flatten().for_each(stays);
 }
@@ -223,13 +228,13 @@ fn like_any_other(observed: &mut Observed, memory: &mut Memory) {
         }
     };
     for pods in [&mut observed.pods, &mut observed.starting] {
-        if let Seen::Present(pods) = pods {
+        if let Read::Present(pods) = pods {
             pods.iter_mut().for_each(is_left);
         }
     }
     let heard = [
-        &mut memory.learned.quiesce.listed_before,
-        &mut memory.learned.pods,
+        &mut memory.under_claim.quiesce.listed_before,
+        &mut memory.under_claim.pods,
     ];
     heard.into_iter().flatten().flatten().for_each(is_left);
 }

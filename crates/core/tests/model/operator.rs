@@ -331,7 +331,7 @@ fn leave(brain: &mut Brain, s: &State, x: usize, steps: &mut Vec<Step>) {
         ..Command::default()
     };
     free.awaited[x] = true;
-    // Whoever has read that it is written down waits for as long as it may take to be sent, too (`core::plan::inherit`).
+    // Whoever has read that it is written down waits for as long as it may take to be sent, too (`core::plan::hydrate`).
     let is_known = |entry: &Entry| entry.own[x] && entry.open && entry.known[1 - x];
     let waits = brain.meaning(s.operators[1 - x].memory).may_land;
     free.covered[1 - x] = waits && s.record.entries.iter().any(is_known);

@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 
 /// Puts small numbers side by side into words.
 struct Packer {
-    words: [u64; 6],
+    message: [u64; 6],
     at: usize,
     used: u32,
 }
@@ -22,7 +22,7 @@ impl Packer {
             self.at += 1;
             self.used = 0;
         }
-        self.words[self.at] |= value << self.used;
+        self.message[self.at] |= value << self.used;
         self.used += bits;
     }
 
@@ -35,9 +35,9 @@ impl Packer {
 
 impl State {
     /// The state without gaps: two states are the same if these words are.
-    pub fn words(&self) -> [u64; 6] {
+    pub fn message(&self) -> [u64; 6] {
         let mut packer = Packer {
-            words: [0; 6],
+            message: [0; 6],
             at: 0,
             used: 0,
         };
@@ -84,7 +84,7 @@ impl State {
             p.put(u64::from(number), 2);
         }
         p.put(left.commands.map_or(0, |left| u64::from(left) + 1), 3);
-        packer.words
+        packer.message
     }
 
     fn pack_record(&self, p: &mut Packer) {
@@ -116,7 +116,7 @@ impl State {
                 other.exchange();
                 one.arrange(brain);
                 other.arrange(brain);
-                one.words() < other.words()
+                one.message() < other.message()
             }
         };
         if is_swapped {
@@ -220,12 +220,12 @@ impl Operator {
     fn key(mut self, brain: &mut Brain) -> [u64; 6] {
         nonces::hide(brain, &mut self);
         let mut packer = Packer {
-            words: [0; 6],
+            message: [0; 6],
             at: 0,
             used: 0,
         };
         self.pack(&mut packer);
-        packer.words
+        packer.message
     }
 
     fn pack(&self, p: &mut Packer) {

@@ -152,7 +152,7 @@ pub enum Object {
     /// Bound to the node, with a deletionTimestamp.
     Deleting,
     /// A replacement that is bound to the other node.
-    Elsewhere,
+    ForeignCommands,
 }
 
 /// What the node's kubelet makes of a pod.
@@ -189,7 +189,7 @@ impl Pod {
         match self.object {
             Object::Bound => self.generation << 2 | 1,
             Object::Deleting => self.generation << 2 | 3,
-            Object::Gone | Object::Elsewhere => 0,
+            Object::Gone | Object::ForeignCommands => 0,
         }
     }
 }
@@ -203,7 +203,7 @@ pub enum Volume {
     /// Nowhere.
     Nowhere,
     /// To the other node.
-    Elsewhere,
+    ForeignCommands,
 }
 
 /// The status of the NodeFence, as far as somebody reads it again.

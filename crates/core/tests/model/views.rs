@@ -9,10 +9,10 @@ use crate::turned_on;
 use fencing_api::settings::{ApprovalTimeout, PodDeletion};
 use fencing_core::control::Control;
 use fencing_core::incident::{Approval, Device, DeviceReply, Level, PodList, Record, Settings};
-use fencing_core::memory::Sight;
+use fencing_core::memory::DeviceAnswer;
 use fencing_core::observed::{
     AttachmentView, CLAIM, ConditionView, DETACHING, LeaseView, NodeView, OUT_OF_SERVICE, Observed,
-    PodView, QUARANTINE, Seen, TaintView,
+    PodView, QUARANTINE, Read, TaintView,
 };
 use fencing_core::plan::Needs;
 use fencing_core::proof::{DeviceReadings, IdentityRule, Require, Verification};
@@ -89,7 +89,7 @@ pub fn settings(incident: &Incident, facts: u8) -> Settings {
         approval_timeout: Duration::from_secs(3600),
         approval_on_timeout: ApprovalTimeout::Wait,
         unsupported: None,
-        word: None,
+        confirmation: None,
         released: false,
         stop: None,
         record: Record {
@@ -285,8 +285,8 @@ impl Look {
         let is_one_of = |pod: &&PodView| needs.starting.iter().any(|it| it.uid == pod.uid);
         Observed {
             node: match self.node.uid {
-                0 => Seen::Absent,
-                _ => Seen::Present(node_view(&self.node, self.attached)),
+                0 => Read::Absent,
+                _ => Read::Present(node_view(&self.node, self.attached)),
             },
             lease: seen(needs.lease, || lease(self.lease)),
             pods: seen(needs.pods, || pods.clone()),
@@ -308,10 +308,10 @@ impl Look {
     }
 }
 
-fn seen<T>(wanted: bool, value: impl Fn() -> T) -> Seen<T> {
+fn seen<T>(wanted: bool, value: impl Fn() -> T) -> Read<T> {
     match wanted {
-        true => Seen::Present(value()),
-        false => Seen::NotRead,
+        true => Read::Present(value()),
+        false => Read::NotRead,
     }
 }
 
@@ -358,8 +358,8 @@ pub fn looked(
     asked: Duration,
     pods: Option<[u8; 2]>,
 ) -> DeviceReply {
-    DeviceReply::Looked {
-        sights: vec![Sight {
+    DeviceReply::PowerRead {
+        answers: vec![DeviceAnswer {
             device: device(incident.control),
             reading: Ok(reading(is_on, asked)),
         }],

@@ -182,7 +182,7 @@ impl World {
     /// here too is R7.
     fn gone(&self, index: usize) -> Object {
         match self.second {
-            Second::Stays if index == 1 => Object::Elsewhere,
+            Second::Stays if index == 1 => Object::ForeignCommands,
             _ => Object::Gone,
         }
     }
@@ -230,7 +230,7 @@ impl World {
         let is_gone = s.pods[0].object == Object::Gone;
         can(Event::Replaced, is_gone && s.budget.bindings > 0, &|n| {
             n.budget.bindings -= 1;
-            n.pods[0].object = Object::Elsewhere;
+            n.pods[0].object = Object::ForeignCommands;
             n.pods[0].generation += 1;
         });
         let is_free = node.uid != 0 && node.ready && node.taints().all(|it| it == Taint::FOREIGN);
@@ -282,10 +282,12 @@ impl World {
             n.volume = Volume::Nowhere;
         });
         let is_free = s.volume == Volume::Nowhere;
-        let moves = s.pods[0].object == Object::Elsewhere;
-        can(Event::Attaches(Volume::Elsewhere), is_free && moves, &|n| {
-            n.volume = Volume::Elsewhere
-        });
+        let moves = s.pods[0].object == Object::ForeignCommands;
+        can(
+            Event::Attaches(Volume::ForeignCommands),
+            is_free && moves,
+            &|n| n.volume = Volume::ForeignCommands,
+        );
         can(
             Event::Attaches(Volume::Here),
             is_free && is_wanted && s.node.uid != 0,

@@ -138,12 +138,12 @@ struct Rows(String);
 impl Rows {
     fn one(&mut self, situation: &str, mut scene: Scene) {
         let (told, systems) = scene.told();
-        let (shown, words) = told.unwrap_or_else(|| ("-".to_owned(), String::new()));
-        let words = (1..=12).fold(words, |words, number| {
-            words.replace(&format!(" ({number}) "), &format!("\n    ({number}) "))
+        let (shown, message) = told.unwrap_or_else(|| ("-".to_owned(), String::new()));
+        let message = (1..=12).fold(message, |message, number| {
+            message.replace(&format!(" ({number}) "), &format!("\n    ({number}) "))
         });
         let gauge = systems.join(", ");
-        let told = format!("# {situation}\n{shown} [{gauge}]\n    {words}");
+        let told = format!("# {situation}\n{shown} [{gauge}]\n    {message}");
         writeln!(self.0, "{}\n", told.trim_end()).expect("a text");
     }
 }
@@ -298,7 +298,7 @@ fn the_most_that_can_be_told_is_not_cut() {
         node.annotation_keys.push(kured.to_owned());
     }
     let (told, systems) = scene.told();
-    let (_, words) = told.expect("it is told");
+    let (_, message) = told.expect("it is told");
     assert_eq!(systems.len(), 12);
-    assert!(words.contains("`kubectl get networkfences`"), "{words}");
+    assert!(message.contains("`kubectl get networkfences`"), "{message}");
 }

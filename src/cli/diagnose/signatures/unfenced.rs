@@ -7,8 +7,8 @@ use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::FenceMode;
 use crate::cli::fences;
 use crate::cli::unfenced::{Reason, World, at_present, fence_now, verdict};
+use crate::core::exclusions::exclusion;
 use crate::core::hold::HeldBy;
-use crate::core::keep_off::keep_off;
 use crate::core::observed::{NodeView, Ready};
 use crate::core::select::Conflict;
 use crate::shell::slim::WideNode;
@@ -55,10 +55,10 @@ pub(super) fn why(index: &Index<'_>, node: &WideNode) -> Why {
         None => found.words,
     };
     // Whoever keeps it from being fenced may be at the machine, though something else has kept it from that before.
-    let kept_off = found.policy.and_then(|it| keep_off(it, &view, facts.now));
+    let kept_off = found.policy.and_then(|it| exclusion(it, &view, facts.now));
     let is_told = |held| matches!(found.reason, Reason::Held(told) if told == held);
     if let Some(besides) = kept_off.as_ref().filter(|it| !is_told(it.reason)) {
-        words += &format!(". Besides, {}", besides.words);
+        words += &format!(". Besides, {}", besides.message);
     }
     if !matches!(
         found.reason,

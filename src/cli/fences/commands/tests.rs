@@ -1,7 +1,7 @@
 use super::*;
 use crate::core::incident::Settings;
-use crate::core::plan::word_is_over;
-use crate::core::word;
+use crate::core::manual_confirmation;
+use crate::core::plan::confirmation_is_over;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -26,11 +26,12 @@ fn what_the_operator_says_of_a_word_leads_to_its_commands() {
         commands(&serde_json::from_value(fence).expect("a NodeFence"), false)
     };
     let mut settings = crate::core::fixtures::settings();
-    let unsaid = word::heard(&settings, Duration::ZERO).expect_err("nobody has");
+    let unsaid =
+        manual_confirmation::valid_confirmation(&settings, Duration::ZERO).expect_err("nobody has");
     let confirm = "kubectl fence confirm node-1 --reason WHY";
     assert_eq!(of(&unsaid, None), [confirm]);
     let refused = |settings: &Settings| {
-        let words = word::refused(settings, "it reads On");
+        let words = manual_confirmation::refused(settings, "it reads On");
         of(&words, Some(&words))
     };
     let cancel = "kubectl fence cancel node-1-5c0ffee5 --reason WHY";
@@ -39,7 +40,7 @@ fn what_the_operator_says_of_a_word_leads_to_its_commands() {
     // First somebody sees that the machine has no power.
     assert!(refused(&settings).is_empty());
     let delete = "kubectl delete nodefence node-1-5c0ffee5";
-    assert_eq!(of(&word_is_over(&settings), None), [delete]);
+    assert_eq!(of(&confirmation_is_over(&settings), None), [delete]);
 }
 
 /// It would be refused.

@@ -83,7 +83,7 @@ pub(super) fn by_budget(
                 true => format!("; {}", once_open("approve", &dead.name)),
                 false => String::new(),
             };
-            let message = hold.words + &approve;
+            let message = hold.message + &approve;
             verdict
                 .obstacles
                 .push(obstacle(hold.reason.as_str(), message));

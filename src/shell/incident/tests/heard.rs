@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::core::incident::{Decision, DeviceOrder, Effect};
-use crate::core::memory::{OwnClaim, Sight};
+use crate::core::memory::{DeviceAnswer, OwnClaim};
 use crate::core::proof::{DeviceReadings, Require};
 use crate::core::reading::{PowerState, Reading};
 use crate::core::reply::{Asked, learn};
@@ -28,12 +28,12 @@ async fn what_was_answered_while_the_node_could_not_be_read_is_heard_later() {
     let incidents = Incidents::default();
     let incident = incidents.begin(fence.clone());
     let answer = |order| {
-        let sight = Sight {
+        let sight = DeviceAnswer {
             device: fixtures::bmc(),
             reading: Ok(says(PowerState::On, 10)),
         };
-        let reply = DeviceReply::Looked {
-            sights: vec![sight],
+        let reply = DeviceReply::PowerRead {
+            answers: vec![sight],
             pods: None,
         };
         Answer {
@@ -56,13 +56,13 @@ async fn what_was_answered_while_the_node_could_not_be_read_is_heard_later() {
     // In their order, and the first one has not become any younger.
     let second = waiting()[1].1.expect("the moment");
     assert_eq!(waiting(), [(1, Some(put_back)), (2, Some(second))]);
-    assert!(!incident.lock().await.memory.said.knows("bmc"));
+    assert!(!incident.lock().await.memory.power_history.knows("bmc"));
     cluster.put(NODE, 200, unclaimed());
     run(&context, &incidents, &fence).await;
     assert_eq!(waiting(), []);
     let memory = &incident.lock().await.memory;
-    assert!(memory.said.knows("bmc"));
-    assert_eq!(memory.looked_at, put_back);
+    assert!(memory.power_history.knows("bmc"));
+    assert_eq!(memory.read_at, put_back);
 }
 
 /// S3, S22: a contradiction is written down at once. Whoever goes on from that takes nothing else from it: a record that tells of a stage
@@ -92,9 +92,11 @@ async fn before_the_policy_s_wait_is_over_only_what_counts_for_good_is_written()
         };
         let bmc = DeviceReadings::of(&fixtures::bmc(), vec![says(PowerState::On, 20)]);
         for device in [pdu, bmc] {
-            memory.said.note(&device, true);
+            memory.power_history.note(&device, true);
         }
-        memory.said.accuse(&["pdu"], 1, Require::All);
+        memory
+            .power_history
+            .record_contradiction(&["pdu"], 1, Require::All);
         let mut round = Round {
             context: &context,
             fence: &fence,
@@ -104,7 +106,7 @@ async fn before_the_policy_s_wait_is_over_only_what_counts_for_good_is_written()
         let decision = Decision {
             effect: Effect::Wait,
             stage: Stage::Checking,
-            words: "asks FenceDevice bmc".to_owned(),
+            message: "asks FenceDevice bmc".to_owned(),
             held: None,
             escalation: None,
             wake: None,
@@ -162,13 +164,13 @@ async fn what_was_heard_by_work_that_another_order_ends_is_not_lost() {
         };
         let look = Decision {
             effect: Effect::Device {
-                order: DeviceOrder::Look,
+                order: DeviceOrder::ReadPower,
                 level: 0,
                 limit: Duration::from_secs(1),
                 number: 2,
             },
             stage: Stage::Checking,
-            words: "asks FenceDevice bmc".to_owned(),
+            message: "asks FenceDevice bmc".to_owned(),
             escalation: None,
             held: None,
             wake: None,
@@ -190,6 +192,6 @@ async fn what_was_heard_by_work_that_another_order_ends_is_not_lost() {
                 now,
             );
         }
-        assert_eq!(incident.memory.said.knows("bmc"), is_heard);
+        assert_eq!(incident.memory.power_history.knows("bmc"), is_heard);
     }
 }

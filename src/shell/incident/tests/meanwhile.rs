@@ -60,7 +60,7 @@ async fn an_open_incident_ends_when_another_nodefence_has_proven_the_machine_dow
         let lab = Lab::with_fences(quarantined(reported), mine, of_a_human(then), nodes).await;
         let incidents = Incidents::default();
         let incident = incidents.begin(lab.mine.clone());
-        incident.lock().await.memory.outrun = outrun;
+        incident.lock().await.memory.superseded = outrun;
         run(&lab.context, &incidents, &lab.mine).await;
         let written = sent(&lab.cluster, PATCH_FENCE);
         let is_end = |it: &Value| it["status"]["conditions"][0]["reason"] == "Aborted";
@@ -101,7 +101,7 @@ async fn an_open_incident_does_not_end_for_one_that_may_turn_the_machine_on() {
         let lab = Lab::with_fences(quarantined(then), mine, other, nodes).await;
         let incidents = Incidents::default();
         let incident = incidents.begin(lab.mine.clone());
-        incident.lock().await.memory.outrun = true;
+        incident.lock().await.memory.superseded = true;
         run(&lab.context, &incidents, &lab.mine).await;
         let written = sent(&lab.cluster, PATCH_FENCE);
         let is_end = |it: &Value| it["status"]["conditions"][0]["reason"] == "Aborted";
@@ -241,8 +241,8 @@ async fn what_others_have_sent_is_listed_beside_the_claim() {
             run(&lab.context, &incidents, &lab.mine).await;
             let memory = &incident.lock().await.memory;
             let is_heeded = is_there && strategy == "None";
-            assert_eq!(memory.learned.others_listed, is_heeded, "{strategy}");
-            assert_eq!(memory.heeded.on, is_heeded, "{strategy}");
+            assert_eq!(memory.under_claim.others_listed, is_heeded, "{strategy}");
+            assert_eq!(memory.known_foreign_commands.on, is_heeded, "{strategy}");
         }
     }
 }

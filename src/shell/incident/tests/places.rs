@@ -3,7 +3,7 @@
 use super::*;
 use crate::api::policy::NodeFencingPolicy;
 use crate::core::incident::Approval;
-use crate::core::observed::{NodeView, Observed, Seen};
+use crate::core::observed::{NodeView, Observed, Read};
 use crate::core::taint::NodePatch;
 use crate::shell::brakes::Applicant;
 use tokio::task::JoinSet;
@@ -270,7 +270,7 @@ async fn an_open_incident_is_held_while_its_policy_keeps_its_hands_off_the_node(
         ),
     ] {
         let mut observed = Observed {
-            node: Seen::Present(node),
+            node: Read::Present(node),
             ..fixtures::drained()
         };
         let decoded = serde_json::from_value(policy.clone()).expect("a policy");
@@ -301,9 +301,9 @@ async fn a_quiesce_past_its_deadline_makes_room_for_another_fence() {
         };
         let memory = &mut incident.memory;
         memory.claim = Some(fixtures::own_claim("fence-n1"));
-        memory.learned.lease_before = Some(fixtures::lease());
-        memory.learned.quiesce.listed = Some([runs.uid.clone()].into());
-        memory.learned.quiesce.starting = vec![runs];
+        memory.under_claim.lease_before = Some(fixtures::lease());
+        memory.under_claim.quiesce.listed = Some([runs.uid.clone()].into());
+        memory.under_claim.quiesce.starting = vec![runs];
         memory.stage = Some((Stage::Quiescing, since));
         incident.moments.not_before = Duration::ZERO;
         drop(incident);

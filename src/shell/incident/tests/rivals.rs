@@ -192,5 +192,8 @@ async fn evidence_that_has_landed_unanswered_is_kept() {
     assert_eq!(body["status"].get("evidence"), None, "{body}");
     let conditions = body["status"]["conditions"].to_string();
     assert!(conditions.contains("Proven"), "{conditions}");
-    assert!(incident.lock().await.memory.told_down, "others go by it");
+    assert!(
+        incident.lock().await.memory.proof_published,
+        "others go by it"
+    );
 }

@@ -73,7 +73,7 @@ async fn a_contradiction_is_counted_when_it_begins_and_not_again_by_who_goes_on(
         let decision = Decision {
             effect: Effect::Wait,
             stage: Stage::Verifying,
-            words: "reads the power".to_owned(),
+            message: "reads the power".to_owned(),
             held: None,
             escalation: escalation.map(|reason| (reason, "it lives".to_owned())),
             wake: None,
@@ -147,7 +147,7 @@ async fn another_reason_to_hold_is_another_event() {
         let decision = Decision {
             effect: Effect::Wait,
             stage: Stage::Held,
-            words: "held".to_owned(),
+            message: "held".to_owned(),
             held,
             escalation: None,
             wake: None,
@@ -203,7 +203,7 @@ async fn what_stops_nothing_under_the_taint_any_more_is_told_once() {
         let decision = Decision {
             effect: Effect::Wait,
             stage,
-            words: "waits".to_owned(),
+            message: "waits".to_owned(),
             held: None,
             escalation: None,
             wake: None,

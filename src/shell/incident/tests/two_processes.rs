@@ -174,7 +174,7 @@ async fn what_counts_for_good_is_written_before_anything_else_is_done() {
         let mut incident = incident.lock().await;
         incident.status.node_uid = Some("uid-1".to_owned());
         incident.status.boot_id = Some("boot-1".to_owned());
-        incident.memory.word_refuted = Some("the BMC reads On".to_owned());
+        incident.memory.confirmation_refused = Some("the BMC reads On".to_owned());
         incident.memory.record_read = true;
     }
     run(&context, &incidents, &fence("7")).await;

@@ -23,7 +23,7 @@ fn settings_of(devices: &[&str]) -> Settings {
     let now = crate::shell::detect::now();
     Settings {
         levels: devices.iter().map(level).collect(),
-        word: Some(word::Word {
+        confirmation: Some(manual_confirmation::ManualConfirmation {
             user: "alice".to_owned(),
             node_uid: "uid-1".to_owned(),
             given: crate::core::delay::Since::at(now.wall, now),
@@ -55,7 +55,7 @@ async fn read(lab: &Lab, settings: Settings, grace: Duration) -> Read {
         lease: None,
         heard: Heard::default(),
         early: None,
-        order: DeviceOrder::Look,
+        order: DeviceOrder::ReadPower,
         level: settings.levels[0].clone(),
         limit: Duration::from_secs(10),
         settings,
@@ -184,18 +184,18 @@ async fn a_look_waits_for_a_device_that_hangs_only_where_all_are_needed() {
             lease: None,
             heard: Heard::default(),
             early: None,
-            order: DeviceOrder::Look,
+            order: DeviceOrder::ReadPower,
             level: settings.levels[0].clone(),
             limit: Duration::from_secs(10),
             settings: settings.clone(),
             claim: None,
         };
-        let sights = readings::sights(&lab.context, &job, Duration::ZERO).await;
-        let answered = sights.iter().map(|sight| sight.reading.is_ok());
+        let answers = readings::answers(&lab.context, &job, Duration::ZERO).await;
+        let answered = answers.iter().map(|sight| sight.reading.is_ok());
         assert_eq!(
             answered.collect::<Vec<_>>(),
             heard,
-            "{require:?}: {sights:?}"
+            "{require:?}: {answers:?}"
         );
     }
 }
@@ -237,16 +237,16 @@ async fn beside_a_human_s_word_every_device_is_asked_first_and_to_the_end() {
         lease: None,
         heard: Heard::default(),
         early: None,
-        order: DeviceOrder::Look,
+        order: DeviceOrder::ReadPower,
         level: settings.levels[0].clone(),
         limit: Duration::from_secs(10),
         settings,
         claim: None,
     };
-    let DeviceReply::Looked { sights, .. } = run(&lab.context, &job).await else {
+    let DeviceReply::PowerRead { answers, .. } = run(&lab.context, &job).await else {
         panic!("another answer");
     };
-    let [said, heard] = [0, 1].map(|index| sights[index].reading.clone().expect("a reading"));
+    let [said, heard] = [0, 1].map(|index| answers[index].reading.clone().expect("a reading"));
     assert_eq!((said.state, heard.state), (PowerState::On, PowerState::Off));
     assert!(said.answered <= heard.asked, "{said:?} {heard:?}");
 }
@@ -331,7 +331,7 @@ async fn pods_are_listed_for_a_machine_that_reads_off_alone() {
             mode,
             ..settings_of(&["bmc"])
         };
-        lab.run_in(settings, DeviceOrder::Look, None).await;
+        lab.run_in(settings, DeviceOrder::ReadPower, None).await;
         let requests = lab.cluster.requests();
         let listed = requests.iter().any(|it| it.starts_with("GET /api/v1/pods"));
         assert_eq!(listed, expected, "{state} {mode:?} {requests:?}");

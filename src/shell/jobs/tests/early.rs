@@ -56,9 +56,9 @@ async fn a_driver_that_was_made_beside_the_claim_is_used_for_a_second() {
         let of_secrets = |line: &&String| line.contains("secrets/bmc");
         requests.iter().filter(of_secrets).count()
     };
-    lab.run_early(DeviceOrder::Look, Some(made)).await;
+    lab.run_early(DeviceOrder::ReadPower, Some(made)).await;
     assert_eq!(secrets_read(), 1);
-    lab.run_early(DeviceOrder::Look, None).await;
+    lab.run_early(DeviceOrder::ReadPower, None).await;
     assert_eq!(secrets_read(), 2);
 }
 
@@ -120,13 +120,13 @@ async fn no_order_waits_for_a_connection_of_its_own() {
     let lab = Lab::new().await;
     lab.cluster.put(SYSTEM, 200, system("Off", MACHINE));
     let window = Duration::from_millis(20);
-    for order in [DeviceOrder::Look, DeviceOrder::Confirm { window }] {
+    for order in [DeviceOrder::ReadPower, DeviceOrder::Confirm { window }] {
         let made = early(&lab, FenceMode::ConfirmOnly).await;
         until(|| made.is_connected()).await;
         // One that waited until the connection is closed would read nothing: every order gives up sooner.
         match lab.run_early(order, Some(made)).await {
-            DeviceReply::Looked { sights, .. } => {
-                sights[0].reading.as_ref().expect("a reading");
+            DeviceReply::PowerRead { answers, .. } => {
+                answers[0].reading.as_ref().expect("a reading");
             }
             DeviceReply::Confirmed {
                 readings, failures, ..
@@ -149,16 +149,16 @@ async fn a_device_that_was_changed_since_the_order_is_not_asked() {
             lease: None,
             heard: Heard::default(),
             early: None,
-            order: DeviceOrder::Look,
+            order: DeviceOrder::ReadPower,
             level: settings.levels[0].clone(),
             limit: Duration::from_secs(10),
             settings: settings.clone(),
             claim: None,
         };
-        let DeviceReply::Looked { sights, .. } = run(&lab.context, &job).await else {
+        let DeviceReply::PowerRead { answers, .. } = run(&lab.context, &job).await else {
             panic!("another answer");
         };
         let asked = !lab.requests().is_empty();
-        assert_eq!((sights[0].reading.is_ok(), asked), (is_asked, is_asked));
+        assert_eq!((answers[0].reading.is_ok(), asked), (is_asked, is_asked));
     }
 }

@@ -50,7 +50,7 @@ async fn look(ready: &str, status: &Value) -> (Result<(), String>, Vec<String>, 
         lease: None,
         heard: Heard::default(),
         early: None,
-        order: DeviceOrder::Look,
+        order: DeviceOrder::ReadPower,
         level: fixtures::level(),
         limit: Duration::from_secs(10),
         settings: Settings {
@@ -60,10 +60,10 @@ async fn look(ready: &str, status: &Value) -> (Result<(), String>, Vec<String>, 
         claim: None,
     };
     let reply = run(&context, &job).await;
-    let DeviceReply::Looked { mut sights, .. } = reply else {
+    let DeviceReply::PowerRead { mut answers, .. } = reply else {
         panic!("{reply:?}");
     };
-    let said = sights.remove(0).reading.map(drop);
+    let said = answers.remove(0).reading.map(drop);
     let mut requests = cluster.requests();
     requests.retain(|it| it == SECRET || it == SYSTEM);
     (said, requests, lookups.load(Ordering::Relaxed))

@@ -17,8 +17,8 @@ fn restarted(lab: &Lab, state: &str) {
 }
 
 async fn looked(lab: &Lab) -> Result<Reading, String> {
-    match lab.run(DeviceOrder::Look, None).await {
-        DeviceReply::Looked { mut sights, .. } => sights.remove(0).reading,
+    match lab.run(DeviceOrder::ReadPower, None).await {
+        DeviceReply::PowerRead { mut answers, .. } => answers.remove(0).reading,
         other => panic!("{other:?}"),
     }
 }

@@ -21,10 +21,10 @@ async fn a_look_before_a_claim_waits_for_room_and_one_under_a_claim_does_not() {
     let lab = Lab::new().await;
     let taken = all_rooms(&lab.context.devices).await;
     assert!(!taken.is_empty());
-    let claimed = lab.run(DeviceOrder::Look, Some("fence-n1"));
+    let claimed = lab.run(DeviceOrder::ReadPower, Some("fence-n1"));
     let claimed = timeout(Duration::from_secs(60), claimed).await;
     assert!(has_answered(claimed.expect("it waits for no room")));
-    let mut look = pin!(lab.run(DeviceOrder::Look, None));
+    let mut look = pin!(lab.run(DeviceOrder::ReadPower, None));
     let asked = timeout(Duration::from_millis(500), &mut look).await;
     assert!(asked.is_err(), "there is no room: {asked:?}");
     drop(taken);
@@ -34,7 +34,7 @@ async fn a_look_before_a_claim_waits_for_room_and_one_under_a_claim_does_not() {
 /// Each device that was looked at has said something.
 fn has_answered(reply: DeviceReply) -> bool {
     match reply {
-        DeviceReply::Looked { sights, .. } => sights.iter().all(|it| it.reading.is_ok()),
+        DeviceReply::PowerRead { answers, .. } => answers.iter().all(|it| it.reading.is_ok()),
         _ => false,
     }
 }

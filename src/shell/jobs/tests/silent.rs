@@ -57,10 +57,10 @@ async fn what_the_preparation_of_an_off_reads_is_heard() {
         settings: fixtures::settings(),
         claim: None,
     };
-    let DeviceReply::Commanded { sights, .. } = run(&lab.context, &job).await else {
+    let DeviceReply::Commanded { answers, .. } = run(&lab.context, &job).await else {
         panic!("an answer to an off");
     };
-    let states = sights.into_iter().map(|it| it.reading.map(|it| it.state));
+    let states = answers.into_iter().map(|it| it.reading.map(|it| it.state));
     assert_eq!(states.collect::<Vec<_>>(), [Ok(PowerState::On)]);
     assert!(job.heard.take().is_empty());
     // It is there while the command is under way: whoever ends the work takes it then.
@@ -93,20 +93,20 @@ async fn what_the_preparation_of_an_off_reads_is_heard() {
     lab.cluster.put(INFO, 200, json!({}));
     lab.cluster.delay(INFO, Duration::from_secs(6));
     job.limit = Duration::from_secs(3);
-    let DeviceReply::Commanded { sights, results } = run(&lab.context, &job).await else {
+    let DeviceReply::Commanded { answers, results } = run(&lab.context, &job).await else {
         panic!("an answer to an off");
     };
     assert!(
         matches!(results["bmc"], OffResult::Silent(_)),
         "{results:?}"
     );
-    assert_eq!(sights.len(), 1);
+    assert_eq!(answers.len(), 1);
     // Work that is lost on the way tells it, too.
     job.heard
         .note(&fixtures::bmc(), &fixtures::off_readings()[0].readings[0]);
-    let DeviceReply::Commanded { sights, results } = lost(&job) else {
+    let DeviceReply::Commanded { answers, results } = lost(&job) else {
         panic!("an answer to an off");
     };
-    assert_eq!(sights.len(), 1);
+    assert_eq!(answers.len(), 1);
     assert!(matches!(results["bmc"], OffResult::Unknown(_)));
 }

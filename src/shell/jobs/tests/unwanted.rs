@@ -221,7 +221,7 @@ async fn a_lease_that_has_moved_since_the_claim_sends_nothing() {
     let lease = |time: &str| json!({"metadata": {"name": "worker-1", "uid": "uid-lease"}, "spec": {"renewTime": time}});
     let lab = Lab::new().await;
     let result = off_with_lease(&lab, then, &lease(since)).await;
-    let words = result.words();
+    let words = result.message();
     assert!(matches!(result, OffResult::NotSent(_)), "{words}");
     assert!(words.contains("has renewed its Lease"), "{words}");
     assert_eq!(lab.requests(), [SYSTEM, NODE]);
@@ -235,6 +235,6 @@ async fn without_the_lease_nothing_is_sent() {
     let lab = Lab::new().await;
     let another = json!({"metadata": {"name": "worker-2", "uid": "uid-lease"}, "spec": {}});
     let result = off_with_lease(&lab, "2026-01-02T00:00:00.000000Z", &another).await;
-    let words = result.words();
+    let words = result.message();
     assert!(matches!(result, OffResult::NotSent(_)), "{words}");
 }

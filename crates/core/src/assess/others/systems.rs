@@ -4,7 +4,7 @@
 //! self-node-remediation, fence-agents-remediation and machine-deletion-remediation of Medik8s, the MachineHealthChecks of OpenShift's
 //! Machine API and of Cluster API, the cloud-node-lifecycle controller of `k8s.io/cloud-provider`, kured, Rook's node watcher.
 
-use super::super::super::keep_off::KURED_ANNOTATIONS;
+use super::super::super::exclusions::KURED_ANNOTATIONS;
 use super::super::super::observed::{NodeView, OUT_OF_SERVICE};
 use super::super::super::taint;
 use fencing_api::policy::{FenceMode, MaintenanceNodes, NodeFencingPolicy, ReleaseMode};

@@ -9,7 +9,7 @@ fn unhealthy_nodes_that_wait_are_told_of_and_a_crowd_is_counted() {
         node: node.to_owned(),
         policy: policy.to_owned(),
         why: Why::Wait(std::time::Duration::ZERO),
-        words: format!("Node {node} waits"),
+        message: format!("Node {node} waits"),
     };
     let mut cluster = Cluster::healthy(vec![
         policy("p", json!({})),

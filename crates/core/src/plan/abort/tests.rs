@@ -3,7 +3,7 @@
 use super::*;
 use crate::attempt::Attempt;
 use crate::fixtures;
-use crate::observed::{ConditionView, Seen};
+use crate::observed::{ConditionView, Read};
 use std::time::Duration;
 
 /// S22: a machine that lives after its device has accepted an off is its device's fault, unless somebody has turned it on since.
@@ -58,7 +58,7 @@ fn commanded(result: OffResult) -> Memory {
 /// S22: who is proven down and Ready in that boot refutes the proof; an off alone proves nothing.
 #[test]
 fn a_proof_is_refuted_by_its_own_node_in_its_own_boot() {
-    let refuted = |proven_off_by: Option<Witness>, node: &NodeView| {
+    let refuted = |proven_off_by: Option<ProofSource>, node: &NodeView| {
         let mut m = Memory {
             proven_off_by,
             ..commanded(OffResult::Accepted)
@@ -66,9 +66,12 @@ fn a_proof_is_refuted_by_its_own_node_in_its_own_boot() {
         accuse(&fixtures::settings(), &mut m, node, &at(1));
         (m.accused.is_some(), m.proof_refuted)
     };
-    let devices = || Some(Witness::Devices(vec!["bmc".to_owned()]));
+    let devices = || Some(ProofSource::Devices(vec!["bmc".to_owned()]));
     assert_eq!(refuted(devices(), &is("True")), (true, true));
-    assert_eq!(refuted(Some(Witness::Word), &is("True")), (true, true));
+    assert_eq!(
+        refuted(Some(ProofSource::Confirmation), &is("True")),
+        (true, true)
+    );
     assert_eq!(refuted(None, &is("True")), (true, false));
     let anew = NodeView {
         boot_id: "boot-2".to_owned(),
@@ -123,7 +126,7 @@ fn only_who_was_silent_speaks_again() {
 fn an_end_tells_of_an_off_that_was_sent() {
     let told = |m: &Memory, node: Option<NodeView>, seconds: u64| {
         let o = Observed {
-            node: node.map_or(Seen::Absent, Seen::Present),
+            node: node.map_or(Read::Absent, Read::Present),
             ..fixtures::drained()
         };
         off_left_behind(&fixtures::settings(), m, &o, &at(seconds)).is_some()

@@ -8,8 +8,8 @@ use crate::fixtures::{
 };
 use crate::hold::HeldBy;
 use crate::incident::Record;
-use crate::memory::{Learned, Sight};
-use crate::observed::{AttachmentView, CLAIM, DETACHING, Seen};
+use crate::memory::{ClaimScoped, DeviceAnswer};
+use crate::observed::{AttachmentView, CLAIM, DETACHING, Read};
 use crate::reading::PowerState;
 use fencing_api::settings::{FenceMode, RecoveryStrategy};
 
@@ -59,16 +59,16 @@ fn memory() -> Memory {
     Memory {
         claim: Some(own_claim(CLAIM_VALUE)),
         tainted: true,
-        vacated: Some(seconds(10)),
+        pods_gone_at: Some(seconds(10)),
         lists_attachments: true,
-        looked_at: seconds(13),
-        learned: Learned {
+        read_at: seconds(13),
+        under_claim: ClaimScoped {
             evidence: true,
-            sights: vec![Sight {
+            answers: vec![DeviceAnswer {
                 device: bmc(),
                 reading: Ok(reading),
             }],
-            ..Learned::default()
+            ..ClaimScoped::default()
         },
         ..Memory::default()
     }
@@ -76,8 +76,8 @@ fn memory() -> Memory {
 
 fn observed(node: NodeView) -> Observed {
     Observed {
-        node: Seen::Present(node),
-        attachments: Seen::Present(vec![attachment(false)]),
+        node: Read::Present(node),
+        attachments: Read::Present(vec![attachment(false)]),
         attachments_cached: vec![attachment(false)],
         ..drained()
     }
@@ -111,13 +111,13 @@ fn no_volume_is_taken_while_anything_speaks_against_it() {
     type Change = fn(&mut Memory, &mut Observed);
     let changes: [(&str, Change); 8] = [
         ("a pod is left", |_, o| {
-            o.pods = Seen::Present(vec![PodView {
+            o.pods = Read::Present(vec![PodView {
                 attachable: true,
                 ..pod("db-0")
             }]);
         }),
         ("a pod that tolerates everything is left", |_, o| {
-            o.pods = Seen::Present(vec![PodView {
+            o.pods = Read::Present(vec![PodView {
                 attachable: true,
                 deleting: false,
                 tolerates_out_of_service: true,
@@ -125,27 +125,27 @@ fn no_volume_is_taken_while_anything_speaks_against_it() {
             }]);
         }),
         ("the pods are not known", |_, o| {
-            o.pods = Seen::Failed("503".to_owned());
+            o.pods = Read::Failed("503".to_owned());
         }),
         ("the Node is Ready", |_, o| {
             let mut node = marked();
             "True".clone_into(&mut node.conditions[0].status);
-            o.node = Seen::Present(node);
+            o.node = Read::Present(node);
         }),
         ("the Node has no Ready", |_, o| {
             let mut node = marked();
             node.conditions.clear();
-            o.node = Seen::Present(node);
+            o.node = Read::Present(node);
         }),
         ("the device reads On", |m, _| {
-            if let Ok(reading) = &mut m.learned.sights[0].reading {
+            if let Ok(reading) = &mut m.under_claim.answers[0].reading {
                 reading.state = PowerState::On;
             }
         }),
         ("the reading is older than the last pod", |m, _| {
-            m.vacated = Some(seconds(14));
+            m.pods_gone_at = Some(seconds(14));
         }),
-        ("there is none", |m, _| m.learned.sights.clear()),
+        ("there is none", |m, _| m.under_claim.answers.clear()),
     ];
     for (what, change) in changes {
         let (mut m, mut o) = (memory(), observed(marked()));
@@ -169,9 +169,9 @@ fn a_machine_that_is_dark_again_is_read_and_its_volumes_are_taken() {
         matches!(decision.effect, Effect::Device { .. })
     };
     let unread = || Memory {
-        learned: Learned {
-            sights: Vec::new(),
-            ..memory().learned
+        under_claim: ClaimScoped {
+            answers: Vec::new(),
+            ..memory().under_claim
         },
         ..memory()
     };
@@ -184,12 +184,12 @@ fn a_machine_that_is_dark_again_is_read_and_its_volumes_are_taken() {
     assert_eq!(decision.effect, Effect::Wait);
     // A reading from before the last pod had gone is made anew, one that failed not at once.
     let old = || Memory {
-        vacated: Some(seconds(14)),
+        pods_gone_at: Some(seconds(14)),
         ..memory()
     };
     assert!(looks(&mut old(), anew()));
     let mut failed = memory();
-    failed.learned.sights[0].reading = Err("no route".to_owned());
+    failed.under_claim.answers[0].reading = Err("no route".to_owned());
     assert!(!looks(&mut failed, anew()));
 }
 
@@ -197,24 +197,24 @@ fn a_machine_that_is_dark_again_is_read_and_its_volumes_are_taken() {
 #[test]
 fn what_is_in_nobody_s_way_is_not_waited_for() {
     let mut o = observed(marked());
-    o.pods = Seen::Present(vec![pod("web-0")]);
+    o.pods = Read::Present(vec![pod("web-0")]);
     let decision = decide(&of_deletion(), &mut memory(), &o);
     assert!(matches!(decision.effect, Effect::Detach(_)), "{decision:?}");
     o.attachments_cached = vec![attachment(true)];
     let decision = decide(&of_deletion(), &mut memory(), &o);
-    assert!(decision.words.contains("csi-1"), "{decision:?}");
+    assert!(decision.message.contains("csi-1"), "{decision:?}");
     assert_eq!(decision.effect, Effect::Wait);
 }
 
 /// Nothing is attached any more, and everybody has been heard.
 fn emptied() -> (Memory, Observed) {
     let memory = Memory {
-        drained: Some(seconds(11)),
+        detached_at: Some(seconds(11)),
         last_check: true,
         ..memory()
     };
     let observed = Observed {
-        attachments: Seen::Present(Vec::new()),
+        attachments: Read::Present(Vec::new()),
         attachments_cached: Vec::new(),
         ..observed(marked())
     };
@@ -252,7 +252,7 @@ fn a_node_that_somebody_wants_to_keep_is_released() {
     let mut node = marked();
     let by_hand = taint_of(crate::observed::OUT_OF_SERVICE, "nodeshutdown", "NoExecute");
     node.taints.push(by_hand);
-    o.node = Seen::Present(node);
+    o.node = Read::Present(node);
     let decision = decide(&of_deletion(), &mut m, &o);
     assert!(
         matches!(decision.effect, Effect::Release(_)),
@@ -366,11 +366,11 @@ fn a_mark_without_its_claim_is_waited_for() {
         };
         let decision = decide(&settings, &mut memory, &seen);
         let called = decision.escalation.map(|(reason, _)| reason);
-        assert_eq!((decision.held, called), expected, "{}", decision.words);
+        assert_eq!((decision.held, called), expected, "{}", decision.message);
         let effect = match settings.released {
             true => Effect::Close,
             false => Effect::Wait,
         };
-        assert_eq!(decision.effect, effect, "{}", decision.words);
+        assert_eq!(decision.effect, effect, "{}", decision.message);
     }
 }

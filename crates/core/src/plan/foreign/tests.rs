@@ -3,8 +3,8 @@
 use super::*;
 use crate::fixtures::{self, DATE, drained, node, out_of_service, settings};
 use crate::incident::{Effect, Record};
-use crate::memory::Learned;
-use crate::observed::{OUT_OF_SERVICE, Seen};
+use crate::memory::ClaimScoped;
+use crate::observed::{OUT_OF_SERVICE, Read};
 
 fn moment() -> Moment {
     Moment {
@@ -26,9 +26,9 @@ fn a_claim_that_was_given_back_is_forgotten_beside_a_taint_of_somebody_else() {
         let mut memory = Memory {
             claim: Some(fixtures::own_claim("fence-n1")),
             dropping,
-            learned: Learned {
+            under_claim: ClaimScoped {
                 evidence,
-                ..Learned::default()
+                ..ClaimScoped::default()
             },
             ..Memory::default()
         };
@@ -58,9 +58,9 @@ fn an_out_of_service_without_its_claim_calls_a_human_if_it_can_be_ours() {
         ..settings()
     };
     let proven = Memory {
-        learned: Learned {
+        under_claim: ClaimScoped {
             evidence: true,
-            ..Learned::default()
+            ..ClaimScoped::default()
         },
         ..Memory::default()
     };
@@ -79,12 +79,12 @@ fn an_out_of_service_without_its_claim_calls_a_human_if_it_can_be_ours() {
             ..node()
         };
         let observed = Observed {
-            node: Seen::Present(node),
+            node: Read::Present(node),
             ..drained()
         };
         let decision = crate::plan::step(&settings, &mut memory, &observed, &moment());
         let reason = decision.escalation.map(|(reason, _)| reason);
-        assert_eq!(reason, expected, "{}", decision.words);
+        assert_eq!(reason, expected, "{}", decision.message);
         assert_eq!(decision.effect, Effect::Wait);
     }
 }
@@ -106,10 +106,10 @@ fn after_the_release_an_out_of_service_is_somebody_else_s_if_its_effect_is_anoth
             ..node()
         };
         let observed = Observed {
-            node: Seen::Present(tainted),
+            node: Read::Present(tainted),
             ..drained()
         };
         let decision = crate::plan::step(&settings(), &mut memory, &observed, &moment());
-        assert_eq!(decision.stage, stage, "{effect}: {}", decision.words);
+        assert_eq!(decision.stage, stage, "{effect}: {}", decision.message);
     }
 }

@@ -1,7 +1,7 @@
 //! The devices that have turned the machine off, which of them have power again, and what they have said since the release.
 
 use super::super::Moment;
-use super::super::level::{answer, state_word};
+use super::super::level::{state_name, verified_reading};
 use super::PAUSE;
 use crate::attempt::OnResult;
 use crate::incident::{Device, Settings};
@@ -96,7 +96,7 @@ pub(super) fn next_group(s: &Settings, m: &Memory) -> Option<Group> {
 
 /// What the device said last, if the right machine gave it after the release.
 pub(super) fn state(m: &Memory, device: &Device) -> Option<PowerState> {
-    let reading = answer(device, &m.learned.sights).ok()?;
+    let reading = verified_reading(device, &m.under_claim.answers).ok()?;
     let begun = m.power_on.begun.unwrap_or(Duration::MAX);
     (reading.asked >= begun).then_some(reading.state)
 }
@@ -151,17 +151,17 @@ pub(super) fn named(devices: &[Device]) -> String {
 }
 
 /// What each device of the group said last.
-pub(super) fn told(m: &Memory, group: &Group) -> String {
-    let told = group
-        .devices
-        .iter()
-        .map(|device| match answer(device, &m.learned.sights) {
-            Ok(reading) => {
-                let state = state_word(reading.state);
-                format!("FenceDevice {} reads {state}", device.name)
-            }
-            Err(failure) => failure.words,
-        });
+pub(super) fn last_readings(m: &Memory, group: &Group) -> String {
+    let told =
+        group.devices.iter().map(
+            |device| match verified_reading(device, &m.under_claim.answers) {
+                Ok(reading) => {
+                    let state = state_name(reading.state);
+                    format!("FenceDevice {} reads {state}", device.name)
+                }
+                Err(failure) => failure.message,
+            },
+        );
     told.collect::<Vec<_>>().join("; ")
 }
 
@@ -175,7 +175,7 @@ pub(super) fn exhausted(m: &Memory, group: &Group, t: &Moment) -> Option<String>
     let device = spent.filter(|_| is_over)?;
     let results = m.power_on.attempt.as_ref().map(|it| &it.results);
     let last = results.and_then(|results| results.get(&device.name));
-    let last = last.map_or(String::new(), |last| format!(" ({})", last.words()));
+    let last = last.map_or(String::new(), |last| format!(" ({})", last.message()));
     let tries = m.power_on.of(&device.name);
     Some(format!(
         "FenceDevice {} was told to turn it on {} time(s) of {} that were written down{last}, and no further command is sent",

@@ -6,8 +6,8 @@ use super::*;
 use crate::attempt::{OffResult, OnResult};
 use crate::fixtures::{DATE, bmc, drained, level, node, settings, taint};
 use crate::incident::{DeviceReply, Record, Reply};
-use crate::memory::Sight;
-use crate::observed::{Observed, Seen};
+use crate::memory::DeviceAnswer;
+use crate::observed::{Observed, Read};
 use crate::plan::step as plan_step;
 use crate::power_on::Tries;
 use crate::reading::{Identity, Reading};
@@ -44,7 +44,7 @@ fn released() -> NodeView {
 
 fn seen(node: NodeView) -> Observed {
     Observed {
-        node: Seen::Present(node),
+        node: Read::Present(node),
         ..drained()
     }
 }
@@ -93,12 +93,12 @@ impl Process {
             answered: at,
             wall: jiff::Timestamp::UNIX_EPOCH,
         };
-        let sight = Sight {
+        let answer = DeviceAnswer {
             device: bmc(),
             reading: Ok(reading),
         };
-        let reply = DeviceReply::Looked {
-            sights: vec![sight],
+        let reply = DeviceReply::PowerRead {
+            answers: vec![answer],
             pods: None,
         };
         self.hears(
@@ -138,7 +138,7 @@ fn is_look(decision: &Decision) -> bool {
     let Effect::Device { order, .. } = &decision.effect else {
         return false;
     };
-    *order == DeviceOrder::Look
+    *order == DeviceOrder::ReadPower
 }
 
 fn is_on(decision: &Decision) -> bool {
@@ -151,7 +151,7 @@ fn is_on(decision: &Decision) -> bool {
 fn is_closed(decision: &Decision, word: &str) {
     assert_eq!(decision.effect, Effect::Close, "{decision:?}");
     assert_eq!(decision.stage, Stage::Recovered);
-    assert!(decision.words.contains(word), "{}", decision.words);
+    assert!(decision.message.contains(word), "{}", decision.message);
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn the_pause_the_look_the_intent_and_then_the_command() {
     let on = process.reads(PowerState::On, 62);
     assert_eq!(on.effect, Effect::Wait);
     // It was on: whoever turns it off now is not fought.
-    process.memory.learned.sights.clear();
+    process.memory.under_claim.answers.clear();
     for seconds in [100, 200] {
         assert_eq!(process.at(seconds).effect, Effect::Wait, "{seconds}");
     }
@@ -199,14 +199,18 @@ fn nothing_is_turned_on_while_an_off_may_land() {
     for by_another in [false, true] {
         let mut settings = wanted();
         settings.record.unresolved = !by_another;
-        settings.record.elsewhere.off = by_another;
+        settings.record.foreign_commands.off = by_another;
         let late = settings.late_effect + order_max(&level());
         let until = Duration::from_secs(RELEASED_AT + 300) + late;
         let late = late.as_secs();
         let mut process = Process::of(settings);
         let waits = process.at(late - 1);
         assert_eq!(waits.effect, Effect::Wait, "{waits:?}");
-        assert!(waits.words.contains("may still land"), "{}", waits.words);
+        assert!(
+            waits.message.contains("may still land"),
+            "{}",
+            waits.message
+        );
         assert_eq!(waits.deadline, Some(until), "its time begins then");
         assert!(is_look(&process.at(late)));
     }
@@ -234,7 +238,7 @@ fn a_no_ends_it() {
         no(&mut process.settings);
         let end = process.at(62);
         is_closed(&end, word);
-        assert!(end.words.contains("nothing more"), "{}", end.words);
+        assert!(end.message.contains("nothing more"), "{}", end.message);
     }
     let mut process = Process::of(wanted());
     process.node.taints.clear();
@@ -259,7 +263,7 @@ fn only_what_was_turned_off_by_a_command_is_turned_on() {
     ] {
         let end = Process::of(settings).at(1);
         is_closed(&end, "out-of-service");
-        assert!(!end.words.contains("turned on"), "{}", end.words);
+        assert!(!end.message.contains("turned on"), "{}", end.message);
     }
     // Of this process: what was not sent has turned nothing off.
     for (result, is_noted) in [
@@ -271,7 +275,7 @@ fn only_what_was_turned_off_by_a_command_is_turned_on() {
         let mut memory = Memory::default();
         memory.begin(true);
         let reply = DeviceReply::Commanded {
-            sights: Vec::new(),
+            answers: Vec::new(),
             results: [("bmc".to_owned(), result.clone())].into(),
         };
         let reply = Reply::Device(memory.orders, reply);
@@ -302,13 +306,13 @@ fn no_third_command_and_none_to_what_does_not_read_off() {
     }
     let failed = process.reads(PowerState::Off, 170);
     assert_eq!(failed.effect, Effect::Wait);
-    let (reason, words) = failed.escalation.expect("a call");
+    let (reason, message) = failed.escalation.expect("a call");
     assert_eq!(reason, POWER_ON_FAILED);
     assert!(
-        words.contains("bmc") && words.contains("2 time(s)"),
-        "{words}"
+        message.contains("bmc") && message.contains("2 time(s)"),
+        "{message}"
     );
-    assert!(words.contains("by hand"), "{words}");
+    assert!(message.contains("by hand"), "{message}");
     // L3: it ends, and says why.
     assert!(is_look(&process.at(360 + CALLED_FOR.as_secs() - 1)));
     let end = process.at(360 + CALLED_FOR.as_secs());
@@ -330,7 +334,7 @@ fn another_machine_is_not_turned_on() {
     device.identity = crate::proof::IdentityRule::Is(other);
     let waits = process.reads(PowerState::Off, 60);
     assert_eq!(waits.effect, Effect::Wait);
-    assert!(waits.words.contains("bmc"), "{}", waits.words);
+    assert!(waits.message.contains("bmc"), "{}", waits.message);
 }
 
 /// Another process has written a command down that this one does not know: its effect is waited for, and nothing is sent beside it.
@@ -384,7 +388,7 @@ fn a_deleted_node_ends_it() {
         date: DATE.to_owned(),
     };
     let gone = Observed {
-        node: Seen::Absent,
+        node: Read::Absent,
         ..drained()
     };
     let end = plan_step(&process.settings, &mut process.memory, &gone, &moment);

@@ -6,13 +6,13 @@ use crate::fixtures::{
     DATE, attempt, claimed, drained, lease, off_readings, out_of_service, own_claim, pod, settings,
 };
 use crate::incident::Reply;
-use crate::memory::Learned;
-use crate::observed::{LeaseView, Seen};
+use crate::manual_confirmation::{CONFIRMATION_LIFE, ManualConfirmation};
+use crate::memory::ClaimScoped;
+use crate::observed::{LeaseView, Read};
 use crate::proof::IdentityRule;
 use crate::quiesce::Quiesce;
 use crate::record;
 use crate::reply::{Asked, learn};
-use crate::word::{WORD_LIFE, Word};
 use fencing_api::fence_status::NodeFenceStatus;
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ fn confirm_only() -> Settings {
 fn read_off() -> Memory {
     Memory {
         claim: Some(own_claim(CLAIM_VALUE)),
-        learned: Learned {
+        under_claim: ClaimScoped {
             quiesce: Quiesce {
                 since: Some(Duration::from_secs(10)),
                 listed: Some(BTreeSet::from(["uid-db-0".to_owned()])),
@@ -41,7 +41,7 @@ fn read_off() -> Memory {
             evidence: true,
             evidence_is_new: true,
             proven_by: vec!["bmc".to_owned()],
-            ..Learned::default()
+            ..ClaimScoped::default()
         },
         ..Memory::default()
     }
@@ -53,8 +53,8 @@ fn decided(settings: &Settings, mut memory: Memory, node: NodeView, seconds: u64
 
 fn next(settings: &Settings, memory: &mut Memory, node: NodeView, seconds: u64) -> Effect {
     let observed = Observed {
-        node: Seen::Present(node),
-        lease: Seen::Present(lease()),
+        node: Read::Present(node),
+        lease: Read::Present(lease()),
         ..drained()
     };
     let moment = Moment {
@@ -86,9 +86,9 @@ fn life_after_the_evidence_makes_it_doubtful() {
         let moved = LeaseView {
             renew_time: "later".to_owned(),
         };
-        memory.learned.lease_before = Some(moved);
+        memory.under_claim.lease_before = Some(moved);
         memory.attempt = Some(landed());
-        memory.learned.evidence = false;
+        memory.under_claim.evidence = false;
         let settings = Settings {
             mode,
             ..confirm_only()
@@ -104,21 +104,21 @@ fn life_after_the_evidence_makes_it_doubtful() {
     // The same readings are not believed once more.
     let node = claimed(CLAIM_VALUE);
     let again = next(&confirm_only(), &mut memory, node, 14);
-    assert_eq!((again, &memory.learned.readings), (Effect::Wait, &None));
+    assert_eq!((again, &memory.under_claim.readings), (Effect::Wait, &None));
     assert!(memory.proof_doubted.is_some());
     let (at, done) = (Duration::ZERO, Reply::Done);
     learn(&settings(), &mut memory, Asked::StoreEvidence, done, at);
     assert_eq!(memory.proof_doubted, None);
-    assert!(memory.told_down);
+    assert!(memory.proof_published);
 }
 
 /// S13: by this the outage is known again when node-lifecycle has dated its condition anew.
 #[test]
 fn the_evidence_names_the_kubelet_s_last_report() {
     let memory = Memory {
-        learned: Learned {
+        under_claim: ClaimScoped {
             evidence_is_new: false,
-            ..read_off().learned
+            ..read_off().under_claim
         },
         ..read_off()
     };
@@ -148,10 +148,10 @@ fn the_evidence_names_the_kubelet_s_last_report() {
 #[test]
 fn what_the_taint_rests_on_is_what_is_stored() {
     let mut memory = Memory {
-        learned: Learned {
+        under_claim: ClaimScoped {
             evidence_is_new: false,
             proven_by: vec!["pdu".to_owned()],
-            ..read_off().learned
+            ..read_off().under_claim
         },
         ..read_off()
     };
@@ -160,11 +160,11 @@ fn what_the_taint_rests_on_is_what_is_stored() {
         Effect::StoreEvidence(evidence) => assert_eq!(evidence.readings, off_readings()),
         other => panic!("{other:?}"),
     }
-    assert!(memory.learned.evidence && memory.learned.judged_down);
+    assert!(memory.under_claim.evidence && memory.under_claim.judged_down);
     assert_eq!(
         (
-            memory.learned.proven_by.as_slice(),
-            memory.learned.proving.as_slice()
+            memory.under_claim.proven_by.as_slice(),
+            memory.under_claim.proving.as_slice()
         ),
         (&["pdu".to_owned()][..], &["bmc".to_owned()][..])
     );
@@ -206,22 +206,22 @@ fn pods_that_were_read_one_by_one_are_no_list() {
     };
     let mut memory = Memory {
         claim: Some(own_claim(CLAIM_VALUE)),
-        learned: Learned {
+        under_claim: ClaimScoped {
             lease_before: Some(lease()),
             quiesce: Quiesce {
                 starting: vec![startable],
                 ..Quiesce::default()
             },
-            ..Learned::default()
+            ..ClaimScoped::default()
         },
         ..Memory::default()
     };
     let mut quiesced = |listed: Option<BTreeSet<String>>| {
-        memory.learned.quiesce.listed = listed;
+        memory.under_claim.quiesce.listed = listed;
         let observed = Observed {
-            node: Seen::Present(claimed(CLAIM_VALUE)),
-            pods: Seen::NotRead,
-            starting: Seen::Present(Vec::new()),
+            node: Read::Present(claimed(CLAIM_VALUE)),
+            pods: Read::NotRead,
+            starting: Read::Present(Vec::new()),
             ..drained()
         };
         let moment = Moment {
@@ -230,7 +230,7 @@ fn pods_that_were_read_one_by_one_are_no_list() {
             date: DATE.to_owned(),
         };
         crate::plan::step(&confirm_only(), &mut memory, &observed, &moment);
-        memory.learned.quiesce.since.is_some()
+        memory.under_claim.quiesce.since.is_some()
     };
     assert!(!quiesced(None));
     assert!(quiesced(Some(BTreeSet::new())));
@@ -240,11 +240,11 @@ fn pods_that_were_read_one_by_one_are_no_list() {
 /// may be; and a word that has expired proves nothing, however long it was read before.
 #[test]
 fn what_a_human_s_word_proves_dies_with_the_word() {
-    let expires = WORD_LIFE;
+    let expires = CONFIRMATION_LIFE;
     let mut by_hand = settings();
     by_hand.levels[0].devices[0].manual = true;
     by_hand.levels[0].devices[0].identity = IdentityRule::Skip;
-    by_hand.word = Some(Word {
+    by_hand.confirmation = Some(ManualConfirmation {
         user: "alice".to_owned(),
         node_uid: "uid-1".to_owned(),
         given: Since::at(
@@ -265,8 +265,8 @@ fn what_a_human_s_word_proves_dies_with_the_word() {
         }
         let mut memory = Memory {
             claim: Some(own_claim(CLAIM_VALUE)),
-            word_heeded: Some(0),
-            learned: Learned {
+            confirmation_tried: Some(0),
+            under_claim: ClaimScoped {
                 quiesce: Quiesce {
                     since: Some(Duration::from_secs(10)),
                     listed: Some(BTreeSet::new()),
@@ -278,13 +278,13 @@ fn what_a_human_s_word_proves_dies_with_the_word() {
                 evidence: true,
                 evidence_is_new: true,
                 proven_by: vec!["bmc".to_owned()],
-                ..Learned::default()
+                ..ClaimScoped::default()
             },
             ..Memory::default()
         };
         let observed = Observed {
-            node: Seen::Present(claimed(CLAIM_VALUE)),
-            lease: Seen::Present(lease()),
+            node: Read::Present(claimed(CLAIM_VALUE)),
+            lease: Read::Present(lease()),
             ..drained()
         };
         let moment = Moment {
@@ -297,10 +297,10 @@ fn what_a_human_s_word_proves_dies_with_the_word() {
     // One that was refuted counts for nothing, whoever comes to judge it.
     for (refuted, counts) in [(None, true), (Some("it reads On".to_owned()), false)] {
         let memory = Memory {
-            word_refuted: refuted,
+            confirmation_refused: refuted,
             ..Memory::default()
         };
-        let until = word_until(&by_hand, &memory, &by_hand.levels[0], Duration::ZERO);
+        let until = confirmed_until(&by_hand, &memory, &by_hand.levels[0], Duration::ZERO);
         assert_eq!(until.is_ok(), counts);
     }
     let second = Duration::from_secs(1);
@@ -310,7 +310,7 @@ fn what_a_human_s_word_proves_dies_with_the_word() {
     }
     let late = decided(expires);
     assert_eq!(late.effect, Effect::Wait);
-    assert!(late.words.contains("minutes old"), "{}", late.words);
+    assert!(late.message.contains("minutes old"), "{}", late.message);
 }
 
 /// S2: the API server refuses its deletion, and one refusal would keep the taint from the node for ever.
@@ -321,9 +321,9 @@ fn a_pod_that_looks_alive_is_left_to_pod_gc() {
         ..pod("db-1")
     };
     let memory = Memory {
-        learned: Learned {
+        under_claim: ClaimScoped {
             pods: Some(vec![pod("db-0"), alive]),
-            ..Learned::default()
+            ..ClaimScoped::default()
         },
         ..Memory::default()
     };

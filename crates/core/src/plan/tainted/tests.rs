@@ -4,8 +4,8 @@ use super::*;
 use crate::control::Control;
 use crate::fixtures;
 use crate::incident::{Device, DeviceOrder, Settings};
-use crate::memory::{Learned, Memory, Sight};
-use crate::observed::{AttachmentView, CLAIM, NodeView, OUT_OF_SERVICE, Observed, Seen, TaintView};
+use crate::memory::{ClaimScoped, DeviceAnswer, Memory};
+use crate::observed::{AttachmentView, CLAIM, NodeView, OUT_OF_SERVICE, Observed, Read, TaintView};
 use crate::proof::IdentityRule;
 use crate::reading::{PowerState, Reading};
 use fencing_api::settings::FenceMode;
@@ -15,10 +15,10 @@ mod watch;
 
 const CLAIM_VALUE: &str = "node-1-abcd-00000001";
 
-fn looked(sights: Vec<Sight>) -> Learned {
-    Learned {
-        sights,
-        ..Learned::default()
+fn looked(answers: Vec<DeviceAnswer>) -> ClaimScoped {
+    ClaimScoped {
+        answers,
+        ..ClaimScoped::default()
     }
 }
 
@@ -64,8 +64,8 @@ fn observed(attachments: Vec<AttachmentView>) -> Observed {
         ..fixtures::node()
     };
     Observed {
-        node: Seen::Present(node),
-        attachments: Seen::NotRead,
+        node: Read::Present(node),
+        attachments: Read::NotRead,
         attachments_cached: attachments,
         ..fixtures::drained()
     }
@@ -82,9 +82,9 @@ fn stuck() -> Vec<AttachmentView> {
     }]
 }
 
-fn sight(state: PowerState, at: u64) -> Sight {
+fn answer(state: PowerState, at: u64) -> DeviceAnswer {
     let at = Duration::from_secs(at);
-    Sight {
+    DeviceAnswer {
         device: fixtures::bmc(),
         reading: Ok(Reading {
             state,
@@ -122,9 +122,9 @@ fn a_look_at_the_power_hides_neither_what_is_stuck_nor_the_call_for_a_human() {
     };
     let decision = decide(&s, &mut m, &o, 100);
     assert!(matches!(decision.effect, Effect::Device { .. }));
-    let (reason, words) = decision.escalation.expect("60 s are over");
+    let (reason, message) = decision.escalation.expect("60 s are over");
     assert_eq!(reason, "DetachStuck");
-    assert!(words.contains("csi-1") && words.contains("the array is on fire"));
+    assert!(message.contains("csi-1") && message.contains("the array is on fire"));
 }
 
 #[test]
@@ -133,8 +133,8 @@ fn a_machine_that_comes_back_is_turned_off_again_while_something_is_attached_to_
     let mut m = Memory {
         claim: Some(held(CLAIM_VALUE)),
         tainted: true,
-        looked_at: Duration::from_secs(99),
-        learned: looked(vec![sight(PowerState::On, 99)]),
+        read_at: Duration::from_secs(99),
+        under_claim: looked(vec![answer(PowerState::On, 99)]),
         ..Memory::default()
     };
     let decision = decide(&s, &mut m, &o, 100);
@@ -152,9 +152,9 @@ fn a_machine_that_comes_back_once_everything_has_detached_is_left_on() {
     let mut m = Memory {
         claim: Some(held(CLAIM_VALUE)),
         tainted: true,
-        drained: Some(Duration::from_secs(50)),
-        looked_at: Duration::from_secs(99),
-        learned: looked(vec![sight(PowerState::On, 99)]),
+        detached_at: Some(Duration::from_secs(50)),
+        read_at: Duration::from_secs(99),
+        under_claim: looked(vec![answer(PowerState::On, 99)]),
         ..Memory::default()
     };
     let decision = decide(&s, &mut m, &o, 100);
@@ -164,12 +164,12 @@ fn a_machine_that_comes_back_once_everything_has_detached_is_left_on() {
     );
     // Nor does a list that cannot be read take back what was seen.
     let unread = Observed {
-        pods: Seen::Failed("no answer".to_owned()),
+        pods: Read::Failed("no answer".to_owned()),
         ..observed(Vec::new())
     };
     let decision = decide(&s, &mut m, &unread, 101);
     assert!(matches!(decision.effect, Effect::Wait));
-    assert_eq!(m.drained, Some(Duration::from_secs(50)));
+    assert_eq!(m.detached_at, Some(Duration::from_secs(50)));
 }
 
 /// A claim of this process.
@@ -186,7 +186,7 @@ fn held(value: &str) -> OwnClaim {
 fn a_taint_that_another_process_has_set_is_seen_to_once_the_record_is_known() {
     let (s, mut o) = (settings(FenceMode::PowerOff), observed(Vec::new()));
     // Not before the NodeFence was read again: another process may have stored the evidence since.
-    o.evidence = Seen::Failed("no answer".to_owned());
+    o.evidence = Read::Failed("no answer".to_owned());
     let decision = decide(&s, &mut Memory::default(), &o, 100);
     assert_eq!(decision.effect, Effect::Wait);
     assert_eq!(
@@ -196,18 +196,18 @@ fn a_taint_that_another_process_has_set_is_seen_to_once_the_record_is_known() {
     // Nor if this process has proven it too, under a claim that the other one has replaced.
     let mut m = Memory {
         claim: Some(held("node-1-abcd-00000002")),
-        learned: Learned {
+        under_claim: ClaimScoped {
             evidence: true,
-            ..Learned::default()
+            ..ClaimScoped::default()
         },
         ..Memory::default()
     };
     assert_eq!(decide(&s, &mut m, &o, 100).effect, Effect::Wait);
-    o.evidence = Seen::Present(true);
+    o.evidence = Read::Present(true);
     let decision = decide(&s, &mut Memory::default(), &o, 100);
     assert!(matches!(decision.effect, Effect::Device { .. }));
     // A record that was made anew knows nothing of what was sent, nor what it was about.
-    o.evidence = Seen::Present(false);
+    o.evidence = Read::Present(false);
     let decision = decide(&s, &mut Memory::default(), &o, 100);
     assert_eq!(decision.effect, Effect::Wait);
     let reason = decision.escalation.map(|(reason, _)| reason);
@@ -215,7 +215,7 @@ fn a_taint_that_another_process_has_set_is_seen_to_once_the_record_is_known() {
     assert_eq!(decision.wake, Some(Duration::from_secs(110)));
     // Under this process's own claim nobody else can have set it, whatever is proven: another controller has, in the same second.
     for proven in [false, true] {
-        o.evidence = Seen::Present(proven);
+        o.evidence = Read::Present(proven);
         let mut m = Memory {
             claim: Some(held(CLAIM_VALUE)),
             ..Memory::default()
@@ -224,7 +224,7 @@ fn a_taint_that_another_process_has_set_is_seen_to_once_the_record_is_known() {
         assert!(matches!(decision.effect, Effect::DropClaim(_)));
     }
     // What this incident has proven under an older claim is no proof of what stands under this one.
-    o.evidence = Seen::Present(false);
+    o.evidence = Read::Present(false);
     let mut after_crash = s;
     after_crash.record.evidence = true;
     let decision = decide(&after_crash, &mut Memory::default(), &o, 100);
@@ -235,7 +235,7 @@ fn a_taint_that_another_process_has_set_is_seen_to_once_the_record_is_known() {
     let decision = decide(&after_crash, &mut Memory::default(), &o, 100);
     assert!(matches!(decision.effect, Effect::Device { .. }));
     // Nor is it released without the NodeFence, which tells what was sent before it.
-    o.evidence = Seen::Failed("no answer".to_owned());
+    o.evidence = Read::Failed("no answer".to_owned());
     let decision = decide(&after_crash, &mut Memory::default(), &o, 100);
     assert_eq!(decision.effect, Effect::Wait);
 }
@@ -256,9 +256,9 @@ fn the_record_is_read_under_a_taint_that_this_process_does_not_see_to() {
     for (claim, evidence, is_read) in table {
         let memory = Memory {
             claim: claim.map(held),
-            learned: Learned {
+            under_claim: ClaimScoped {
                 evidence,
-                ..Learned::default()
+                ..ClaimScoped::default()
             },
             ..Memory::default()
         };
@@ -290,7 +290,7 @@ fn whoever_says_that_the_machine_has_power_is_heard_unless_it_is_another_machine
         });
         s.levels[1].devices[0].name = "witness".to_owned();
         s.levels[1].devices[0].identity = identity;
-        let mut said = sight(state, 99);
+        let mut said = answer(state, 99);
         said.device = s.levels[1].devices[0].clone();
         if let Ok(reading) = &mut said.reading {
             reading.identity.system_uuid = named.clone();
@@ -298,15 +298,15 @@ fn whoever_says_that_the_machine_has_power_is_heard_unless_it_is_another_machine
         let mut m = Memory {
             claim: Some(held(CLAIM_VALUE)),
             tainted: true,
-            looked_at: Duration::from_secs(99),
-            learned: looked(vec![sight(PowerState::Off, 99), said]),
+            read_at: Duration::from_secs(99),
+            under_claim: looked(vec![answer(PowerState::Off, 99), said]),
             ..Memory::default()
         };
         let came_back = decide(&s, &mut m.clone(), &observed(stuck()), 100).escalation;
         let came_back = came_back.is_some_and(|(reason, _)| reason == "FenceRegressed");
         assert_eq!(came_back, heard, "{state:?} {named:?}");
         // Nor does it let the taint go, once everything has detached.
-        m.drained = Some(Duration::from_secs(98));
+        m.detached_at = Some(Duration::from_secs(98));
         let off = off_now(&s, &m, s.levels.first(), &moment(100));
         assert_eq!(off.is_err(), heard, "{state:?} {named:?}: {off:?}");
     }
@@ -319,28 +319,28 @@ fn a_release_needs_a_reading_of_now_and_the_record() {
         release: ReleaseMode::AfterDetach,
         ..settings(FenceMode::ConfirmOnly)
     };
-    let is_released = |asked: u64, record: Seen<bool>| {
+    let is_released = |asked: u64, record: Read<bool>| {
         let o = Observed {
-            attachments: Seen::Present(Vec::new()),
+            attachments: Read::Present(Vec::new()),
             evidence: record,
             ..observed(Vec::new())
         };
         let mut m = Memory {
             claim: Some(fixtures::own_claim(CLAIM_VALUE)),
             tainted: true,
-            drained: Some(Duration::from_secs(50)),
-            looked_at: Duration::from_secs(99),
+            detached_at: Some(Duration::from_secs(50)),
+            read_at: Duration::from_secs(99),
             last_check: true,
-            learned: looked(vec![sight(PowerState::Off, asked)]),
+            under_claim: looked(vec![answer(PowerState::Off, asked)]),
             ..Memory::default()
         };
         let decision = decide(&s, &mut m, &o, 100);
         matches!(decision.effect, Effect::Release(_))
     };
-    assert!(is_released(98, Seen::Present(true)));
-    assert!(!is_released(98, Seen::Failed("500".to_owned())));
+    assert!(is_released(98, Read::Present(true)));
+    assert!(!is_released(98, Read::Failed("500".to_owned())));
     // Its answer has been on the way, or its process stopped, for half a minute.
-    assert!(!is_released(70, Seen::Present(true)));
+    assert!(!is_released(70, Read::Present(true)));
 }
 
 /// S23. It is woken at that very moment: if it waited on then, it would be woken for nothing.
@@ -368,9 +368,9 @@ fn a_reading_from_before_everything_had_detached_or_from_long_ago_is_none_of_the
     ] {
         let m = Memory {
             tainted: true,
-            looked_at: Duration::from_secs(99),
-            drained: Some(Duration::from_secs(drained)),
-            learned: looked(vec![sight(PowerState::Off, asked)]),
+            read_at: Duration::from_secs(99),
+            detached_at: Some(Duration::from_secs(drained)),
+            under_claim: looked(vec![answer(PowerState::Off, asked)]),
             ..Memory::default()
         };
         let off = off_now(&s, &m, s.levels.first(), &moment(100));

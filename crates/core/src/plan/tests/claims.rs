@@ -1,10 +1,10 @@
 //! When a claim is kept, taken over, or followed by the end.
 
-use super::super::claimed::FIRST_LOOK_MAX;
+use super::super::claimed::FIRST_READ_MAX;
 use super::*;
 use crate::delay::HeldCondition;
 use crate::hold::{HeldBy, Hold};
-use crate::memory::{Learned, OwnClaim};
+use crate::memory::{ClaimScoped, OwnClaim};
 use crate::observed::{OUT_OF_SERVICE, QUARANTINE};
 
 /// The policy's wait ends at 100 s, and the node's condition is not the one that it waits for.
@@ -34,7 +34,7 @@ fn a_condition_that_is_found_broken_late_takes_no_claim_back() {
         let decision = decided(&broken(), &mut held(), claimed(CLAIM_VALUE), now);
         matches!(decision.effect, Effect::DropClaim(_))
     };
-    let late = seconds(100) + FIRST_LOOK_MAX;
+    let late = seconds(100) + FIRST_READ_MAX;
     assert!(dropped(late));
     assert!(!dropped(late + Duration::from_nanos(1)));
 }
@@ -98,10 +98,10 @@ fn a_rival_has_half_a_minute_and_a_bit_more_by_chance() {
 fn a_claim_that_another_process_goes_on_with_is_left_to_it() {
     let drops = |claim_of_other_process: bool| {
         let observed = Observed {
-            node: Seen::Present(claimed("fence-n9")),
+            node: Read::Present(claimed("fence-n9")),
             hold: Some(Hold {
                 reason: HeldBy::Storm,
-                words: "too many nodes are down".to_owned(),
+                message: "too many nodes are down".to_owned(),
             }),
             claim_of_other_process,
             ..drained()
@@ -189,8 +189,8 @@ fn under_a_taint_the_claim_that_stands_is_this_process_s() {
     let mut tainted = claimed(CLAIM_VALUE);
     tainted.taints.push(crate::fixtures::out_of_service());
     let observed = Observed {
-        node: Seen::Present(tainted),
-        evidence: Seen::Present(true),
+        node: Read::Present(tainted),
+        evidence: Read::Present(true),
         ..drained()
     };
     step(&s, &mut memory, &observed, &moment(seconds(100)));
@@ -282,9 +282,9 @@ fn a_node_that_is_back_is_warned_of_an_off_as_long_as_it_may_land() {
 fn another_s_out_of_service_is_given_way_to_whatever_was_proven() {
     let proven = || Memory {
         tainted: true,
-        learned: Learned {
+        under_claim: ClaimScoped {
             evidence: true,
-            ..held().learned
+            ..held().under_claim
         },
         ..held()
     };
@@ -300,7 +300,7 @@ fn another_s_out_of_service_is_given_way_to_whatever_was_proven() {
         assert!(
             matches!(decision.effect, Effect::DropClaim(_)),
             "{}",
-            decision.words
+            decision.message
         );
     }
 }
@@ -323,6 +323,6 @@ fn missing_rights_give_a_claim_back_unless_something_was_commanded_under_it() {
         let decision = decided(&settings, &mut memory, claimed(CLAIM_VALUE), seconds(20));
         let is_dropped = matches!(decision.effect, Effect::DropClaim(_));
         assert_eq!(is_dropped, goes, "{decision:?}");
-        assert_eq!(decision.words.contains("no right to delete nodes"), goes);
+        assert_eq!(decision.message.contains("no right to delete nodes"), goes);
     }
 }

@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::fixtures::{bmc, level};
-use crate::incident::{Device, Elsewhere, Level};
-use crate::plan::ending::late_off;
+use crate::incident::{Device, ForeignCommands, Level};
+use crate::plan::completion::late_off;
 use crate::plan::level::order_max;
 use crate::plan::prove::late_on;
-use crate::witness::Witness;
+use crate::proof_source::ProofSource;
 use fencing_api::settings::{FenceMode, RecoveryStrategy};
 
 pub(super) const THEN: &str = "2026-01-01T00:00:00Z";
@@ -66,7 +66,7 @@ fn what_a_former_process_has_proven_for_others_is_not_turned_off_again() {
             "the word was refuted",
             none,
             Record {
-                word_refuted: Some("the BMC reads On".to_owned()),
+                confirmation_refused: Some("the BMC reads On".to_owned()),
                 ..proven()
             },
             THEN,
@@ -76,7 +76,7 @@ fn what_a_former_process_has_proven_for_others_is_not_turned_off_again() {
             "a word was refuted that proved nothing, by the On before the off",
             none,
             Record {
-                word_refuted: Some("the BMC reads On".to_owned()),
+                confirmation_refused: Some("the BMC reads On".to_owned()),
                 proven_by: [("default".to_owned(), vec!["bmc".to_owned()])].into(),
                 ..proven()
             },
@@ -94,7 +94,7 @@ fn what_a_former_process_has_proven_for_others_is_not_turned_off_again() {
     ] {
         for node in [node(), claimed("fence-n1")] {
             let decision = found(strategy, record.clone(), reported(node, at));
-            let is_end = decision.words.contains("wants nothing more");
+            let is_end = decision.message.contains("wants nothing more");
             assert_eq!(is_end, ends, "{why}: {decision:?}");
         }
     }
@@ -126,10 +126,10 @@ fn an_off_of_another_nodefence_that_was_seen_at_the_beginning_is_waited_for() {
     let evidence = |evidence: bool| Record {
         evidence,
         reported: THEN.parse().ok(),
-        elsewhere: Elsewhere {
+        foreign_commands: ForeignCommands {
             off: true,
             window: seconds(90),
-            ..Elsewhere::default()
+            ..ForeignCommands::default()
         },
         ..Record::default()
     };
@@ -157,9 +157,9 @@ fn an_off_of_another_nodefence_that_was_seen_at_the_beginning_is_waited_for() {
 fn what_a_lost_record_has_sent_is_waited_for() {
     let until = |window: u64| {
         let record = Record {
-            elsewhere: Elsewhere {
+            foreign_commands: ForeignCommands {
                 window: seconds(window),
-                ..Elsewhere::default()
+                ..ForeignCommands::default()
             },
             ..Record::default()
         };
@@ -200,8 +200,8 @@ fn a_successor_knows_whether_a_device_or_a_human_has_proven_it() {
         decided(&s, &mut m, node(), seconds(100));
         m.proven_off_by
     };
-    assert_eq!(proven("word"), Some(Witness::Word));
-    let devices = Witness::Devices(vec!["bmc".to_owned()]);
+    assert_eq!(proven("word"), Some(ProofSource::Confirmation));
+    let devices = ProofSource::Devices(vec!["bmc".to_owned()]);
     assert_eq!(proven(&level().name), Some(devices));
 }
 
@@ -221,16 +221,16 @@ fn the_power_is_read_when_what_others_have_sent_was_listed() {
         ),
         (settings().strategy, true, true, false, Some(seconds(90))),
     ] {
-        let elsewhere = Elsewhere {
+        let foreign_commands = ForeignCommands {
             by_watch,
             on,
-            ..Elsewhere::default()
+            ..ForeignCommands::default()
         };
         let s = Settings {
             mode: FenceMode::ConfirmOnly,
             strategy,
             record: Record {
-                elsewhere,
+                foreign_commands,
                 ..Record::default()
             },
             ..settings()
@@ -240,14 +240,14 @@ fn the_power_is_read_when_what_others_have_sent_was_listed() {
             record_read: true,
             is_due: true,
             claim: Some(own_claim("fence-n1")),
-            heeded: elsewhere,
+            known_foreign_commands: foreign_commands,
             may_go_on_until: on.then_some(seconds(90)),
             ..Memory::default()
         };
-        memory.learned.quiesce.since = Some(seconds(10));
+        memory.under_claim.quiesce.since = Some(seconds(10));
         let decision = decided(&s, &mut memory, claimed("fence-n1"), seconds(100));
-        let is_waiting = decision.words.contains("could not be listed");
-        assert_eq!(is_waiting, waits, "{by_watch} {on}: {}", decision.words);
+        let is_waiting = decision.message.contains("could not be listed");
+        assert_eq!(is_waiting, waits, "{by_watch} {on}: {}", decision.message);
         assert_eq!(memory.may_go_on_until, until);
     }
 }

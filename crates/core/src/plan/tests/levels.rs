@@ -1,9 +1,9 @@
 //! Which level has its turn, and how long it waits.
 
-use super::super::level::{current_level, fail, heed_word, new_attempt};
+use super::super::level::{current_level, fail, new_attempt, turn_to_confirmed_level};
 use super::*;
 use crate::incident::Level;
-use crate::memory::Sight;
+use crate::memory::DeviceAnswer;
 use crate::proof::DeviceReadings;
 use crate::reading::PowerState;
 
@@ -15,35 +15,38 @@ fn with_word() -> Settings {
     by_hand.devices[0].name = "manualConfirmation".to_owned();
     by_hand.devices[0].manual = true;
     s.levels.push(by_hand);
-    s.word = word();
+    s.confirmation = confirmation();
     s
 }
 
 /// S21: it has its turn once, at once, and not while something else is under way or when it was refuted.
 #[test]
 fn a_word_is_heeded_when_nothing_is_under_way() {
-    let heeded = |change: fn(&mut Memory)| {
+    let known_foreign_commands = |change: fn(&mut Memory)| {
         let mut memory = Memory::default();
         change(&mut memory);
-        heed_word(&with_word(), &mut memory, &Seen::NotRead, seconds(1));
+        turn_to_confirmed_level(&with_word(), &mut memory, &Read::NotRead, seconds(1));
         memory.level == 1
     };
-    assert!(heeded(|_| {}));
-    assert!(!heeded(|memory| memory.begin(false)));
-    assert!(!heeded(
-        |memory| memory.learned.readings = Some(off_readings())
-    ));
-    assert!(!heeded(|memory| memory.word_heeded = Some(0)));
-    assert!(!heeded(
-        |memory| memory.word_refuted = Some("it reads On".to_owned())
-    ));
+    assert!(known_foreign_commands(|_| {}));
+    assert!(!known_foreign_commands(|memory| memory.begin(false)));
+    assert!(!known_foreign_commands(|memory| memory
+        .under_claim
+        .readings =
+        Some(off_readings())));
+    assert!(!known_foreign_commands(|memory| memory
+        .confirmation_tried =
+        Some(0)));
+    assert!(!known_foreign_commands(|memory| memory
+        .confirmation_refused =
+        Some("it reads On".to_owned())));
 }
 
 /// S21: whoever is asked for a word is told which device would refute it, before the claim and under it.
 #[test]
 fn whoever_is_asked_for_a_word_is_told_which_device_reads_on() {
     let s = Settings {
-        word: None,
+        confirmation: None,
         ..with_word()
     };
     let mut on = off_readings().remove(0).readings.remove(0);
@@ -52,15 +55,15 @@ fn whoever_is_asked_for_a_word_is_told_which_device_reads_on() {
     let bmc = crate::fixtures::bmc();
     let mut looked = Memory {
         level: 1,
-        looked_at: seconds(1),
+        read_at: seconds(1),
         ..Memory::default()
     };
-    looked.learned.sights = vec![
-        Sight {
+    looked.under_claim.answers = vec![
+        DeviceAnswer {
             device: bmc.clone(),
             reading: Ok(on.clone()),
         },
-        Sight {
+        DeviceAnswer {
             device: by_hand.clone(),
             reading: Err("nobody has confirmed it".to_owned()),
         },
@@ -70,34 +73,34 @@ fn whoever_is_asked_for_a_word_is_told_which_device_reads_on() {
         claim: Some(own_claim(CLAIM_VALUE)),
         ..Memory::default()
     };
-    read.learned.quiesce.since = Some(seconds(1));
-    read.learned.lease_before = Some(lease());
-    read.learned.readings = Some(vec![DeviceReadings::of(&by_hand, Vec::new())]);
-    read.learned.others = vec![DeviceReadings::of(&bmc, vec![on])];
+    read.under_claim.quiesce.since = Some(seconds(1));
+    read.under_claim.lease_before = Some(lease());
+    read.under_claim.readings = Some(vec![DeviceReadings::of(&by_hand, Vec::new())]);
+    read.under_claim.others = vec![DeviceReadings::of(&bmc, vec![on])];
     for (mut memory, node) in [(looked, node()), (read, claimed(CLAIM_VALUE))] {
         let observed = Observed {
-            node: Seen::Present(node),
-            lease: Seen::Present(lease()),
+            node: Read::Present(node),
+            lease: Read::Present(lease()),
             ..drained()
         };
-        let words = step(&s, &mut memory, &observed, &moment(seconds(2))).words;
+        let message = step(&s, &mut memory, &observed, &moment(seconds(2))).message;
         let told = "FenceDevice bmc reads On: while it does, no word counts";
-        assert!(words.contains(told), "{words}");
+        assert!(message.contains(told), "{message}");
     }
 }
 
 /// S21: nobody knows how the Lease was before the word, where it was not read beside it: it is read first, and then the power.
 #[test]
 fn beside_a_word_the_power_is_read_after_the_lease() {
-    for (lease, reads) in [(Seen::Present(lease()), true), (Seen::NotRead, false)] {
+    for (lease, reads) in [(Read::Present(lease()), true), (Read::NotRead, false)] {
         let mut memory = Memory {
             claim: Some(own_claim(CLAIM_VALUE)),
             ..Memory::default()
         };
-        memory.learned.quiesce.since = Some(seconds(1));
-        memory.learned.lease_before = Some(crate::fixtures::lease());
+        memory.under_claim.quiesce.since = Some(seconds(1));
+        memory.under_claim.lease_before = Some(crate::fixtures::lease());
         let observed = Observed {
-            node: Seen::Present(claimed(CLAIM_VALUE)),
+            node: Read::Present(claimed(CLAIM_VALUE)),
             lease,
             ..drained()
         };

@@ -8,14 +8,14 @@ use fencing_api::settings::RecoveryStrategy;
 fn quiet() -> Memory {
     Memory {
         claim: Some(own_claim(CLAIM_VALUE)),
-        learned: Learned {
+        under_claim: ClaimScoped {
             lease_before: Some(lease()),
             quiesce: Quiesce {
                 since: Some(seconds(10)),
                 listed: Some(Default::default()),
                 ..Quiesce::default()
             },
-            ..Learned::default()
+            ..ClaimScoped::default()
         },
         ..Memory::default()
     }
@@ -24,18 +24,18 @@ fn quiet() -> Memory {
 /// The same, with some pods that could still start.
 fn starting(count: usize) -> Memory {
     let mut memory = quiet();
-    memory.learned.quiesce.since = None;
-    memory.learned.quiesce.starting = vec![pod("db-0"); count];
+    memory.under_claim.quiesce.since = None;
+    memory.under_claim.quiesce.starting = vec![pod("db-0"); count];
     memory
 }
 
 /// The same, with readings to judge and the pods listed beside them.
 fn judging() -> Memory {
     Memory {
-        learned: Learned {
+        under_claim: ClaimScoped {
             readings: Some(off_readings()),
             pods: Some(Vec::new()),
-            ..quiet().learned
+            ..quiet().under_claim
         },
         ..quiet()
     }
@@ -66,13 +66,13 @@ fn what_others_have_sent_is_listed_once_under_the_claim() {
         let mut memory = quiet();
         memory.is_due = true;
         change(&mut memory);
-        needs(s, &memory, Some(&node)).elsewhere
+        needs(s, &memory, Some(&node)).foreign_commands
     };
     let nothing = |_: &mut Memory| {};
     assert!(listed(&only_proves, &nothing, claimed(CLAIM_VALUE)));
     assert!(!listed(&only_proves, &nothing, node()));
     assert!(!listed(&settings(), &nothing, claimed(CLAIM_VALUE)));
-    let once = |m: &mut Memory| m.learned.others_listed = true;
+    let once = |m: &mut Memory| m.under_claim.others_listed = true;
     assert!(!listed(&only_proves, &once, claimed(CLAIM_VALUE)));
     // The first look, which tells whether the condition has held, is not held up.
     let first = |m: &mut Memory| m.is_due = false;
@@ -99,7 +99,7 @@ fn what_is_read_beside_the_node_is_what_is_needed_once_it_was_read() {
     busy.begin(false);
     assert!(foresee(&busy).lease);
     let mut first = quiet();
-    first.learned.lease_before = None;
+    first.under_claim.lease_before = None;
     assert!(foresee(&first).lease);
     let tainted = Memory {
         tainted: true,
@@ -132,22 +132,22 @@ fn up_to_sixteen_pods_are_read_one_by_one_and_more_are_listed() {
     assert_eq!((many.starting.len(), many.pods), (0, true));
     // Once quiesced, what could start before is read no more.
     let mut quiesced = starting(3);
-    quiesced.learned.quiesce.since = Some(seconds(10));
+    quiesced.under_claim.quiesce.since = Some(seconds(10));
     assert!(under_the_claim(&quiesced).starting.is_empty());
 }
 
 #[test]
 fn pods_are_listed_once_under_the_claim_and_once_beside_the_readings() {
     let mut unlisted = starting(0);
-    unlisted.learned.quiesce.listed = None;
+    unlisted.under_claim.quiesce.listed = None;
     assert!(under_the_claim(&unlisted).pods);
     assert!(!under_the_claim(&starting(0)).pods);
     assert!(!under_the_claim(&judging()).pods);
     let mut none = judging();
-    none.learned.pods = None;
+    none.under_claim.pods = None;
     assert!(under_the_claim(&none).pods);
     let mut again = judging();
-    again.learned.relist = true;
+    again.under_claim.relist = true;
     assert!(under_the_claim(&again).pods);
 }
 
@@ -159,25 +159,25 @@ fn the_kubelet_is_asked_beside_the_readings_after_a_command() {
     assert!(!under_the_claim(&judging()).kubelet);
     assert!(!under_the_claim(&quiet()).kubelet);
     let proven = Memory {
-        learned: Learned {
+        under_claim: ClaimScoped {
             judged_down: true,
-            ..commanded().learned
+            ..commanded().under_claim
         },
         ..commanded()
     };
     assert!(!under_the_claim(&proven).kubelet);
     let read_again = Memory {
-        learned: Learned {
+        under_claim: ClaimScoped {
             evidence: true,
-            ..commanded().learned
+            ..commanded().under_claim
         },
         ..commanded()
     };
     assert!(under_the_claim(&read_again).kubelet);
     let unread = Memory {
-        learned: Learned {
+        under_claim: ClaimScoped {
             readings: None,
-            ..commanded().learned
+            ..commanded().under_claim
         },
         ..commanded()
     };
@@ -187,9 +187,9 @@ fn the_kubelet_is_asked_beside_the_readings_after_a_command() {
 #[test]
 fn pods_are_deleted_next_if_any_is_stuck_and_the_policy_wants_it() {
     let stuck = Memory {
-        learned: Learned {
+        under_claim: ClaimScoped {
             pods: Some(vec![pod("db-0")]),
-            ..judging().learned
+            ..judging().under_claim
         },
         ..judging()
     };

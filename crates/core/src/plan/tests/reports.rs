@@ -5,7 +5,7 @@ use super::*;
 use crate::attempt::OffResult;
 use crate::delay::HeldCondition;
 use crate::plan::level::CONTRADICTION;
-use crate::witness::Witness;
+use crate::proof_source::ProofSource;
 use fencing_api::settings::RecoveryStrategy;
 
 fn only_proves() -> Settings {
@@ -18,9 +18,9 @@ fn only_proves() -> Settings {
 /// This process has proven the machine down.
 fn proven() -> Memory {
     Memory {
-        proven_off_by: Some(Witness::Devices(vec!["bmc".to_owned()])),
+        proven_off_by: Some(ProofSource::Devices(vec!["bmc".to_owned()])),
         proven_report: THEN.parse().ok(),
-        told_down: true,
+        proof_published: true,
         ..Memory::default()
     }
 }
@@ -49,11 +49,14 @@ fn a_report_since_the_proof_makes_it_doubtful() {
 /// S21, S22: a word that is refuted after it has proven the machine down.
 #[test]
 fn a_refuted_word_makes_its_proof_doubtful() {
-    let devices = Witness::Devices(vec!["bmc".to_owned()]);
-    for (witness, doubted) in [(Witness::Word, Some("the BMC reads On")), (devices, None)] {
+    let devices = ProofSource::Devices(vec!["bmc".to_owned()]);
+    for (proof_source, doubted) in [
+        (ProofSource::Confirmation, Some("the BMC reads On")),
+        (devices, None),
+    ] {
         let mut memory = Memory {
-            proven_off_by: Some(witness),
-            word_refuted: Some("the BMC reads On".to_owned()),
+            proven_off_by: Some(proof_source),
+            confirmation_refused: Some("the BMC reads On".to_owned()),
             ..proven()
         };
         let node = reported(node(), THEN);
@@ -91,11 +94,16 @@ fn an_end_after_such_a_report_calls_somebody() {
             let node = reported(node.clone(), at);
             let decision = decided(&settings, &mut memory, node, seconds(100));
             let reason = decision.escalation.map(|(reason, _)| reason);
-            assert_eq!(reason, calls.then_some(CONTRADICTION), "{}", decision.words);
+            assert_eq!(
+                reason,
+                calls.then_some(CONTRADICTION),
+                "{}",
+                decision.message
+            );
             // The report may have been long on its way.
             assert!(!memory.proof_refuted);
             assert_eq!(memory.proof_doubted.is_some(), calls);
-            assert_eq!(decision.words.contains("has reported since"), calls);
+            assert_eq!(decision.message.contains("has reported since"), calls);
         }
     }
 }
@@ -109,48 +117,48 @@ fn what_others_were_told_is_not_turned_off_again_by_the_same_process() {
             claim: Some(own_claim("fence-n1")),
             is_due: true,
             attempt: Some(attempt()),
-            learned: Learned {
+            under_claim: ClaimScoped {
                 lease_before: Some(lease()),
                 readings: Some(off_readings()),
-                ..Learned::default()
+                ..ClaimScoped::default()
             },
             ..proven()
         };
-        memory.learned.quiesce.since = Some(seconds(10));
+        memory.under_claim.quiesce.since = Some(seconds(10));
         change(&mut memory);
         let node = reported(claimed("fence-n1"), at);
         let mut decision = decided(&only_proves(), &mut memory, node.clone(), seconds(100));
         if decision.effect == Effect::Wait {
             decision = decided(&only_proves(), &mut memory, node, seconds(100));
         }
-        decision.words.contains("wants nothing more")
+        decision.message.contains("wants nothing more")
     };
     let stale = |m: &mut Memory| {
         let off = &mut m.attempt.as_mut().expect("an attempt").results;
         off.insert("bmc".to_owned(), OffResult::Accepted);
     };
     assert!(next(stale, THEN));
-    assert!(next(|m| m.learned.readings = None, THEN));
-    assert!(!next(|m| m.learned.readings = None, LATER));
+    assert!(next(|m| m.under_claim.readings = None, THEN));
+    assert!(!next(|m| m.under_claim.readings = None, LATER));
     let contradicted = |m: &mut Memory| {
-        m.learned.readings = None;
+        m.under_claim.readings = None;
         m.contradictions.push("the Lease was renewed".to_owned());
     };
     assert!(!next(contradicted, THEN));
     let doubted = |m: &mut Memory| {
-        m.learned.readings = None;
+        m.under_claim.readings = None;
         m.proof_doubted = Some("the kubelet has reported".to_owned());
     };
     assert!(!next(doubted, THEN));
     // It was waited for before others were told.
     let turned_on = |m: &mut Memory| {
-        m.learned.readings = None;
+        m.under_claim.readings = None;
         m.may_go_on_until = Some(seconds(90));
     };
     assert!(next(turned_on, THEN));
     let untold = |m: &mut Memory| {
-        m.learned.readings = None;
-        m.told_down = false;
+        m.under_claim.readings = None;
+        m.proof_published = false;
     };
     assert!(!next(untold, THEN));
 }

@@ -3,15 +3,15 @@
 use super::*;
 use crate::fixtures::{self, DATE, bmc, drained, node, off_readings, out_of_service, settings};
 use crate::incident::Record;
-use crate::memory::{Learned, Sight};
-use crate::observed::Seen;
+use crate::memory::{ClaimScoped, DeviceAnswer};
+use crate::observed::Read;
 use crate::plan::is_bare;
 use crate::reading::{PowerState, Reading};
 
 /// The first decision of a new process.
 fn decided(settings: &Settings) -> Decision {
     let observed = Observed {
-        node: Seen::Present(node()),
+        node: Read::Present(node()),
         ..drained()
     };
     crate::plan::step(settings, &mut Memory::default(), &observed, &moment())
@@ -75,7 +75,7 @@ fn a_claim_that_is_not_there_is_forgotten_whether_it_was_written_or_given_back()
             ..Memory::default()
         };
         let observed = Observed {
-            node: Seen::Present(node()),
+            node: Read::Present(node()),
             ..drained()
         };
         crate::plan::step(&settings(), &mut memory, &observed, &moment());
@@ -93,9 +93,9 @@ fn nothing_is_on_a_node_whose_taints_are_somebody_else_s() {
     };
     let unproven = Memory::default;
     let proven = || Memory {
-        learned: Learned {
+        under_claim: ClaimScoped {
             evidence: true,
-            ..Learned::default()
+            ..ClaimScoped::default()
         },
         ..Memory::default()
     };
@@ -112,7 +112,7 @@ fn nothing_is_on_a_node_whose_taints_are_somebody_else_s() {
         assert_eq!(
             is_bare, expected,
             "{:?} {}",
-            node.taints, memory.learned.evidence
+            node.taints, memory.under_claim.evidence
         );
     }
 }
@@ -147,7 +147,7 @@ fn a_level_that_has_failed_before_uses_its_time_up_only_by_its_own_tries() {
         };
         let hold = is_held.then(|| Hold {
             reason: HeldBy::Storm,
-            words: "too many".to_owned(),
+            message: "too many".to_owned(),
         });
         let observed = Observed { hold, ..drained() };
         let moment = Moment {
@@ -182,13 +182,13 @@ fn a_look_that_ended_five_seconds_ago_is_acted_upon_and_an_older_one_repeated() 
     let claims = |now: Duration| {
         let reading = off_readings()[0].readings[0].clone();
         let mut m = Memory {
-            looked_at: second(95),
-            learned: Learned {
-                sights: vec![Sight {
+            read_at: second(95),
+            under_claim: ClaimScoped {
+                answers: vec![DeviceAnswer {
                     device: bmc(),
                     reading: Ok(reading),
                 }],
-                ..Learned::default()
+                ..ClaimScoped::default()
             },
             ..Memory::default()
         };
@@ -213,7 +213,7 @@ fn a_wait_for_approval_that_is_over_does_not_begin_anew() {
         ..settings()
     };
     let observed = Observed {
-        node: Seen::Present(node()),
+        node: Read::Present(node()),
         ..drained()
     };
     let decided = |memory: &mut Memory, now: Duration| {
@@ -241,16 +241,16 @@ fn a_wait_for_approval_that_is_over_does_not_begin_anew() {
 #[test]
 fn an_older_refusal_does_not_hide_what_is_in_the_way_now() {
     let failed = |reading: Result<Reading, String>| {
-        let sight = Sight {
+        let answer = DeviceAnswer {
             device: bmc(),
             reading,
         };
         let mut m = Memory {
             denied: Some("denied request: no".to_owned()),
-            looked_at: second(100),
-            learned: Learned {
-                sights: vec![sight],
-                ..Learned::default()
+            read_at: second(100),
+            under_claim: ClaimScoped {
+                answers: vec![answer],
+                ..ClaimScoped::default()
             },
             ..Memory::default()
         };
@@ -259,7 +259,7 @@ fn an_older_refusal_does_not_hide_what_is_in_the_way_now() {
             ..settings()
         };
         let observed = Observed {
-            node: Seen::Present(node()),
+            node: Read::Present(node()),
             ..drained()
         };
         crate::plan::step(&s, &mut m, &observed, &moment());
@@ -269,13 +269,13 @@ fn an_older_refusal_does_not_hide_what_is_in_the_way_now() {
         state: PowerState::On,
         ..off_readings().remove(0).readings.remove(0)
     };
-    for (reading, words) in [
+    for (reading, message) in [
         (Err("no answer".to_owned()), "no answer"),
         (Ok(on), "reads On"),
     ] {
         let (denied, failure) = failed(reading);
         assert_eq!(denied, None);
-        assert!(failure.is_some_and(|it| it.contains(words)), "{words}");
+        assert!(failure.is_some_and(|it| it.contains(message)), "{message}");
     }
     // A human is asked by now.
     let asked = Settings {
@@ -287,7 +287,7 @@ fn an_older_refusal_does_not_hide_what_is_in_the_way_now() {
         ..Memory::default()
     };
     let observed = Observed {
-        node: Seen::Present(node()),
+        node: Read::Present(node()),
         ..drained()
     };
     crate::plan::step(&asked, &mut m, &observed, &moment());
@@ -302,7 +302,7 @@ fn a_machine_that_stays_on_is_looked_at_ever_less_often() {
             stage: Some((Stage::Checking, Duration::from_secs(100))),
             ..Memory::default()
         };
-        look_period(&memory, Duration::from_secs(100 + waited)).as_secs()
+        reread_period(&memory, Duration::from_secs(100 + waited)).as_secs()
     };
     let waits = [0, 60, 120, 720, 86_400].map(period);
     assert_eq!(waits, [5, 5, 10, 60, 60]);

@@ -59,7 +59,7 @@ struct Answer {
 }
 
 #[derive(Debug, Clone)]
-struct Said {
+struct PowerHistory {
     rule: IdentityRule,
     answers: Vec<Answer>,
 }
@@ -81,8 +81,8 @@ enum Life {
 /// Everything that a proof is judged on.
 #[derive(Debug, Clone)]
 struct Sequence {
-    devices: Vec<Said>,
-    others: Vec<Said>,
+    devices: Vec<PowerHistory>,
+    others: Vec<PowerHistory>,
     require: Require,
     /// The machine was turned off before.
     commanded: bool,
@@ -91,11 +91,11 @@ struct Sequence {
     now: i64,
     life: Life,
     /// Until when a human's word counts, where there is one.
-    word_until: Option<i64>,
+    confirmed_until: Option<i64>,
 }
 
 /// What the protocol demands.
-impl Said {
+impl PowerHistory {
     /// Of one device: off at least twice, one after the other up to the last answer, each asked for after the quiesce, without a
     /// fault, by the right machine; over the window, from the first answer to the last question, which is at most 15 s old. Then
     /// this is from when to when it was off.
@@ -129,7 +129,7 @@ impl Said {
 
     /// It says at last that some machine has power, or is on its way, and not of another machine than this.
     fn says_on(&self) -> bool {
-        let (last, word) = (self.answers.last(), self.words().next_back());
+        let (last, word) = (self.answers.last(), self.message().next_back());
         let is_last = last
             .zip(word)
             .is_some_and(|(last, word)| std::ptr::eq(last, word));
@@ -137,7 +137,7 @@ impl Said {
     }
 
     /// What it said of power, and not of another machine than this: of Off, such as a proof takes.
-    fn words(&self) -> impl DoubleEndedIterator<Item = &Answer> {
+    fn message(&self) -> impl DoubleEndedIterator<Item = &Answer> {
         let knows_whom = matches!(self.rule, IdentityRule::Is(_) | IdentityRule::IsOrSilent(_));
         self.answers.iter().filter(move |answer| {
             let is_believed = !answer.has_fault && self.recognises(answer.names);
@@ -150,7 +150,7 @@ impl Said {
     /// When it said off first, if it has said nothing else since.
     fn off_since(&self, commanded: bool) -> Option<i64> {
         let offs = self
-            .words()
+            .message()
             .rev()
             .take_while(|it| it.state == PowerState::Off);
         let first = offs.last()?;
@@ -163,7 +163,7 @@ impl Said {
 
     /// When it was asked for its last word, if that is not off.
     fn said_on(&self) -> Option<i64> {
-        let last = self.words().next_back()?;
+        let last = self.message().next_back()?;
         (last.state != PowerState::Off).then_some(last.asked)
     }
 }
@@ -180,7 +180,7 @@ impl Sequence {
                 .max(),
             Require::Any => since.flatten().min(),
         };
-        let Some(since) = since.filter(|_| self.word_until.is_none()) else {
+        let Some(since) = since.filter(|_| self.confirmed_until.is_none()) else {
             return false;
         };
         let off = if self.commanded {
@@ -189,7 +189,7 @@ impl Sequence {
             (since - TOGETHER).max(0)
         };
         let ways = self.devices.iter().filter(|_| self.require == Require::Any);
-        let mut said_on = ways.chain(&self.others).filter_map(Said::said_on);
+        let mut said_on = ways.chain(&self.others).filter_map(PowerHistory::said_on);
         said_on.any(|asked| asked > off)
     }
 
@@ -203,13 +203,13 @@ impl Sequence {
                 let until = off.iter().map(|(_, until)| *until).min()?;
                 (until - since >= self.window).then_some(until)?
             }
-            Require::Any if self.devices.iter().any(Said::says_on) => return None,
+            Require::Any if self.devices.iter().any(PowerHistory::says_on) => return None,
             Require::Any => off.into_iter().flatten().map(|(_, until)| until).max()?,
         };
         let nothing_speaks_against = self.life == Life::None
             && !self.is_contradicted()
-            && !self.others.iter().any(Said::says_on);
-        let dies = self.word_until.unwrap_or(i64::MAX).min(until + LIFE);
+            && !self.others.iter().any(PowerHistory::says_on);
+        let dies = self.confirmed_until.unwrap_or(i64::MAX).min(until + LIFE);
         nothing_speaks_against.then_some(dies)
     }
 }
@@ -217,7 +217,8 @@ impl Sequence {
 /// The same for the rule.
 impl Sequence {
     fn judged(&self) -> Result<Proof, NotProven> {
-        let readings = |said: &[Said]| said.iter().enumerate().map(readings).collect::<Vec<_>>();
+        let readings =
+            |said: &[PowerHistory]| said.iter().enumerate().map(readings).collect::<Vec<_>>();
         let (devices, mut others) = (readings(&self.devices), readings(&self.others));
         for other in &mut others {
             other.device.insert_str(0, "other-");
@@ -245,20 +246,20 @@ impl Sequence {
             devices: &devices,
             others: &others,
             require: self.require,
-            said: &super::said(devices.iter().chain(&others), self.commanded),
+            power_history: &super::said(devices.iter().chain(&others), self.commanded),
             verification: &Verification {
                 off_reads_min: self.reads,
                 window: ticks(self.window),
             },
             commanded: false,
             kubelet_answers: self.life == Life::KubeletAnswers,
-            word_until: self.word_until.map(ticks),
+            confirmed_until: self.confirmed_until.map(ticks),
         };
         judge(&case, ticks(self.now))
     }
 }
 
-fn readings((number, said): (usize, &Said)) -> DeviceReadings {
+fn readings((number, said): (usize, &PowerHistory)) -> DeviceReadings {
     let reading = |answer: &Answer| Reading {
         state: answer.state,
         raw: format!("{:?}", answer.state),
@@ -306,8 +307,8 @@ fn the_answers_that_are_tried_hold_proofs_and_every_refusal() {
         match sequence.current().judged() {
             Ok(_) => proofs += 1,
             Err(refusal) => {
-                let words = format!("{refusal:?}");
-                let name = words.split(|sign: char| !sign.is_alphanumeric()).next();
+                let message = format!("{refusal:?}");
+                let name = message.split(|sign: char| !sign.is_alphanumeric()).next();
                 refusals.insert(name.unwrap_or_default().to_owned());
             }
         }

@@ -34,7 +34,7 @@ fn a_human_s_word_counts_whatever_was_said_before_it() {
             other.readings[0].state = PowerState::On;
             other.readings[1].state = PowerState::Unknown;
             good.others.push(other);
-            good.word_until = word.map(seconds);
+            good.confirmed_until = word.map(seconds);
         })
     };
     assert!(with_word(Some(60.0)).is_ok());

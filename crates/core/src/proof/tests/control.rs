@@ -29,13 +29,13 @@ fn an_off_counts_only_from_a_device_that_has_read_on_of_the_machine() {
             good.before = before.map(on).into_iter().collect();
             good.devices[0].control = control;
         });
-        let words = format!("{control:?} {commanded} {before:?}");
+        let message = format!("{control:?} {commanded} {before:?}");
         match counts {
-            true => assert!(outcome.is_ok(), "{words}: {outcome:?}"),
+            true => assert!(outcome.is_ok(), "{message}: {outcome:?}"),
             false => assert_eq!(
                 outcome,
                 Err(NotProven::no_control("bmc", control)),
-                "{words}"
+                "{message}"
             ),
         }
     }

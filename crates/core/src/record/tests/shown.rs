@@ -9,7 +9,7 @@ fn decision(stage: Stage, escalation: Option<(&'static str, String)>) -> Decisio
     Decision {
         effect: Effect::Wait,
         stage,
-        words: "words".to_owned(),
+        message: "words".to_owned(),
         held: None,
         escalation,
         wake: None,
@@ -145,7 +145,7 @@ fn a_list_that_is_full_of_open_commands_gets_no_longer() {
 /// Whoever reads the record has to know whether a device has read off, or somebody has said so.
 #[test]
 fn what_is_confirmed_down_says_whether_a_device_or_a_human_has_said_so() {
-    for (by_word, said) in [
+    for (by_confirmation, said) in [
         (
             false,
             "off, read by its device again and again, and no sign of life since the claim",
@@ -162,7 +162,7 @@ fn what_is_confirmed_down_says_whether_a_device_or_a_human_has_said_so() {
             lease_renew_time: String::new(),
             last_report: String::new(),
             level: "level".to_owned(),
-            by_word,
+            by_confirmation,
             readings: crate::fixtures::off_readings(),
         };
         let mut status = NodeFenceStatus::default();

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fixtures::{drained, node, pod};
-use crate::observed::{AttachmentView, Observed, Seen};
+use crate::observed::{AttachmentView, Observed, Read};
 use crate::record::volumes::VOLUMES_KEPT;
 use fencing_api::fence_status::VolumeState;
 
@@ -97,7 +97,7 @@ fn the_last_volume_had_detached_when_it_had_and_not_when_the_taint_goes() {
         ..Memory::default()
     };
     let mut told = |drained_at: Option<u64>, observed: &Observed, now: u64| {
-        memory.drained = drained_at.map(Duration::from_secs);
+        memory.detached_at = drained_at.map(Duration::from_secs);
         let wall_now = second(1000 + i64::try_from(now).expect("seconds"));
         let now = Duration::from_secs(now);
         super::super::volumes(&mut status, &memory, observed, now, wall_now);
@@ -108,16 +108,16 @@ fn the_last_volume_had_detached_when_it_had_and_not_when_the_taint_goes() {
         ..drained()
     };
     let unread = Observed {
-        pods: Seen::Failed("HTTP 503".to_owned()),
+        pods: Read::Failed("HTTP 503".to_owned()),
         ..drained()
     };
     let gone = Observed {
-        node: Seen::Absent,
-        pods: Seen::Present(vec![pod("late")]),
+        node: Read::Absent,
+        pods: Read::Present(vec![pod("late")]),
         ..drained()
     };
     let came = Observed {
-        node: Seen::Present(node()),
+        node: Read::Present(node()),
         ..gone.clone()
     };
     assert_eq!(told(None, &attached, 10), None);
@@ -141,7 +141,7 @@ fn the_last_volume_had_detached_when_it_had_and_not_when_the_taint_goes() {
 fn nothing_has_detached_before_our_taint_stands() {
     let mut status = NodeFenceStatus::default();
     let memory = Memory {
-        drained: Some(Duration::ZERO),
+        detached_at: Some(Duration::ZERO),
         ..Memory::default()
     };
     super::super::volumes(

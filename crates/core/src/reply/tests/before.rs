@@ -14,27 +14,31 @@ fn contradicts(
         name: "pdu".to_owned(),
         ..bmc()
     };
-    let sight = |device: &Device, state, asked| Sight {
+    let answer = |device: &Device, state, asked| DeviceAnswer {
         device: device.clone(),
         reading: Ok(says(device, state, asked).readings.remove(0)),
     };
     let mut memory = memory();
     memory.begin(true);
     memory.has_commanded = has_commanded;
-    let on = on_at.map(|at| sight(&bmc(), PowerState::On, at));
+    let on = on_at.map(|at| answer(&bmc(), PowerState::On, at));
     if on.is_none() {
-        memory.said.note(&says(&bmc(), PowerState::On, 11), false);
+        memory
+            .power_history
+            .note(&says(&bmc(), PowerState::On, 11), false);
     }
-    let off = sight(&pdu, PowerState::Off, 12);
-    let sights = on.into_iter().chain([off]).collect();
+    let off = answer(&pdu, PowerState::Off, 12);
+    let answers = on.into_iter().chain([off]).collect();
     let results = [
         ("pdu".to_owned(), own.clone()),
         ("bmc".to_owned(), other.clone()),
     ];
     let results = results.into();
-    let reply = Reply::Device(1, DeviceReply::Commanded { sights, results });
+    let reply = Reply::Device(1, DeviceReply::Commanded { answers, results });
     learn(&settings(), &mut memory, Asked::Device, reply, NOW);
-    let against = memory.said.contradiction(&["pdu"], 1, Require::All);
+    let against = memory
+        .power_history
+        .contradiction(&["pdu"], 1, Require::All);
     against.is_some()
 }
 

@@ -54,17 +54,20 @@ fn an_attempt_is_not_dropped_without_its_window() {
 }
 
 /// An accepted command, while an earlier one may still land `until` then: what a look under the taint makes of both.
-fn looked_at(state: PowerState, until: Option<Duration>) -> (OffResult, Option<Duration>) {
+fn read_at(state: PowerState, until: Option<Duration>) -> (OffResult, Option<Duration>) {
     let mut memory = ended(&OffResult::Accepted);
     memory.own_off_until = until;
     memory.begin(false);
     let mut reading = off_readings()[0].readings[1].clone();
     reading.state = state;
-    let sights = vec![Sight {
+    let answers = vec![DeviceAnswer {
         device: bmc(),
         reading: Ok(reading),
     }];
-    let looked = DeviceReply::Looked { sights, pods: None };
+    let looked = DeviceReply::PowerRead {
+        answers,
+        pods: None,
+    };
     let reply = Reply::Device(1, looked);
     learn(&settings(), &mut memory, Asked::Device, reply, NOW);
     let attempt = memory.attempt.expect("the attempt stays");
@@ -74,8 +77,8 @@ fn looked_at(state: PowerState, until: Option<Duration>) -> (OffResult, Option<D
 /// S23: under the taint a look tells what became of the command.
 #[test]
 fn a_look_shows_the_effect_of_an_accepted_off() {
-    assert_eq!(looked_at(PowerState::Off, None), (OffResult::Landed, None));
-    let (result, until) = looked_at(PowerState::On, None);
+    assert_eq!(read_at(PowerState::Off, None), (OffResult::Landed, None));
+    let (result, until) = read_at(PowerState::On, None);
     assert!(matches!(result, OffResult::Late(_)), "{result:?}");
     assert_eq!(until, Some(NOW + LATE_EFFECT));
 }
@@ -85,7 +88,7 @@ fn a_look_shows_the_effect_of_an_accepted_off() {
 fn what_lands_while_an_earlier_one_may_is_either_of_them() {
     let soon = NOW + Duration::from_secs(1);
     for (before, after) in [(NOW, NOW), (soon, NOW + LATE_EFFECT)] {
-        let landed = looked_at(PowerState::Off, Some(before));
+        let landed = read_at(PowerState::Off, Some(before));
         assert_eq!(landed, (OffResult::Landed, Some(after)));
     }
     // Whoever has sent the other one.
@@ -118,9 +121,9 @@ fn what_landed_while_an_earlier_one_might_is_either_of_them_however_late_it_is_l
 #[test]
 fn a_window_is_not_made_shorter_by_what_is_learned_later() {
     let later = NOW + 3 * LATE_EFFECT;
-    let landed = looked_at(PowerState::Off, Some(later));
+    let landed = read_at(PowerState::Off, Some(later));
     assert_eq!(landed, (OffResult::Landed, Some(later)));
-    let (_, until) = looked_at(PowerState::On, Some(later));
+    let (_, until) = read_at(PowerState::On, Some(later));
     assert_eq!(until, Some(later));
 }
 

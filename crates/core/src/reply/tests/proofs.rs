@@ -9,10 +9,13 @@ use crate::proof::Require;
 fn new_readings_are_judged_anew() {
     let mut memory = memory();
     memory.begin(false);
-    (memory.learned.judged_down, memory.learned.evidence_is_new) = (true, true);
+    (
+        memory.under_claim.judged_down,
+        memory.under_claim.evidence_is_new,
+    ) = (true, true);
     let reply = Reply::Device(1, confirmed(off_readings(), Vec::new()));
     learn(&settings(), &mut memory, Asked::Device, reply, NOW);
-    assert!(!memory.learned.judged_down && !memory.learned.evidence_is_new);
+    assert!(!memory.under_claim.judged_down && !memory.under_claim.evidence_is_new);
 }
 
 /// S17: the evidence of an older proof is what is known until that of the new one is stored for certain.
@@ -20,17 +23,17 @@ fn new_readings_are_judged_anew() {
 fn the_devices_of_a_new_proof_are_known_once_its_evidence_is_stored() {
     let proven_by = |reply: Reply| {
         let mut memory = Memory {
-            learned: Learned {
+            under_claim: ClaimScoped {
                 evidence: true,
                 proven_by: vec!["bmc".to_owned()],
                 proving: vec!["pdu".to_owned()],
-                ..memory().learned
+                ..memory().under_claim
             },
             ..memory()
         };
         learn(&settings(), &mut memory, Asked::StoreEvidence, reply, NOW);
-        assert!(memory.learned.evidence);
-        memory.learned.proven_by
+        assert!(memory.under_claim.evidence);
+        memory.under_claim.proven_by
     };
     assert_eq!(proven_by(Reply::Done), ["pdu"]);
     assert_eq!(proven_by(Reply::Unknown("silence".to_owned())), ["bmc"]);
@@ -67,13 +70,13 @@ fn under_any_a_device_with_a_fault_asks_for_no_list() {
         };
         let reply = Reply::Device(1, confirmed(readings, vec![list]));
         learn(&any, &mut memory, Asked::Device, reply, NOW);
-        memory.learned.pods.is_some()
+        memory.under_claim.pods.is_some()
     };
     assert!(counts(&[]));
     assert!(!counts(&["interlock"]));
 }
 
-fn witness(outlets: bool) -> Device {
+fn proof_source(outlets: bool) -> Device {
     Device {
         name: "witness".to_owned(),
         outlets,
@@ -86,17 +89,20 @@ fn witness(outlets: bool) -> Device {
 fn what_a_device_says_is_heard_as_it_was_asked() {
     let off = says(&bmc(), PowerState::Off, 11);
     for outlets in [false, true] {
-        let on = says(&witness(outlets), PowerState::On, 50);
-        let looked = |device: &DeviceReadings| Sight {
+        let on = says(&proof_source(outlets), PowerState::On, 50);
+        let looked = |device: &DeviceReadings| DeviceAnswer {
             device: Device {
                 name: device.device.clone(),
-                ..witness(device.outlets)
+                ..proof_source(device.outlets)
             },
             reading: Ok(device.readings[0].clone()),
         };
-        let sights = vec![looked(&off), looked(&on)];
+        let answers = vec![looked(&off), looked(&on)];
         let replies = [
-            DeviceReply::Looked { sights, pods: None },
+            DeviceReply::PowerRead {
+                answers,
+                pods: None,
+            },
             confirmed(vec![off.clone(), on.clone()], vec![]),
         ];
         for reply in replies {
@@ -105,12 +111,14 @@ fn what_a_device_says_is_heard_as_it_was_asked() {
             let mut changed = settings();
             changed.levels[0].devices = vec![Device {
                 outlets: !outlets,
-                ..witness(outlets)
+                ..proof_source(outlets)
             }];
             let reply = Reply::Device(memory.orders, reply);
             learn(&changed, &mut memory, Asked::Device, reply, NOW);
-            assert!(memory.said.knows("bmc") && memory.said.knows("witness"));
-            let against = memory.said.contradiction(&["bmc"], 1, Require::All);
+            assert!(memory.power_history.knows("bmc") && memory.power_history.knows("witness"));
+            let against = memory
+                .power_history
+                .contradiction(&["bmc"], 1, Require::All);
             assert_eq!(against.is_none(), outlets);
         }
     }
@@ -120,9 +128,9 @@ fn what_a_device_says_is_heard_as_it_was_asked() {
 #[test]
 fn a_late_answer_still_tells_of_the_power() {
     let off = says(&bmc(), PowerState::Off, 11);
-    let on = || says(&witness(false), PowerState::On, 50);
-    let sights = vec![Sight {
-        device: witness(false),
+    let on = || says(&proof_source(false), PowerState::On, 50);
+    let answers = vec![DeviceAnswer {
+        device: proof_source(false),
         reading: Ok(on().readings.remove(0)),
     }];
     let beside = DeviceReply::Confirmed {
@@ -133,21 +141,26 @@ fn a_late_answer_still_tells_of_the_power() {
         pods: vec![],
     };
     for reply in [
-        DeviceReply::Looked { sights, pods: None },
+        DeviceReply::PowerRead {
+            answers,
+            pods: None,
+        },
         confirmed(vec![on()], vec![]),
         beside,
     ] {
         let mut memory = memory();
-        memory.said.note(&off, true);
+        memory.power_history.note(&off, true);
         memory.begin(false);
         let (number, before) = (memory.orders, memory.clone());
         memory.busy = None;
         let reply = Reply::Device(number, reply);
         learn(&settings(), &mut memory, Asked::Device, reply, NOW);
-        let against = memory.said.contradiction(&["bmc"], 1, Require::All);
+        let against = memory
+            .power_history
+            .contradiction(&["bmc"], 1, Require::All);
         assert!(against.is_some());
         // Nothing else is learned from it.
-        memory.said = before.said.clone();
+        memory.power_history = before.power_history.clone();
         memory.busy = before.busy;
         assert_eq!(memory, before);
     }
@@ -156,12 +169,12 @@ fn a_late_answer_still_tells_of_the_power() {
 /// L1: golden 176, but that the claim was lost meanwhile: nobody may hold against a BMC without power what it said before our command.
 #[test]
 fn an_off_that_is_heard_of_late_may_be_our_doing() {
-    let words = || "words".to_owned();
+    let message = || "words".to_owned();
     for (result, is_against) in [
-        (OffResult::NotSent(words()), true),
+        (OffResult::NotSent(message()), true),
         (OffResult::AlreadyOff, true),
         (OffResult::Accepted, false),
-        (OffResult::Unknown(words()), false),
+        (OffResult::Unknown(message()), false),
     ] {
         let mut memory = memory();
         let attempt = memory.attempt.as_mut().expect("an attempt");
@@ -177,7 +190,9 @@ fn an_off_that_is_heard_of_late_may_be_our_doing() {
         ];
         let late = Reply::Device(7, confirmed(readings, vec![]));
         learn(&settings(), &mut memory, Asked::Device, late, NOW);
-        let against = memory.said.contradiction(&["pdu"], 1, Require::All);
+        let against = memory
+            .power_history
+            .contradiction(&["pdu"], 1, Require::All);
         assert_eq!(against.is_some(), is_against);
     }
 }
@@ -190,14 +205,14 @@ fn an_on_refutes_the_word_whatever_the_device_says_after_it() {
             boot: Duration::from_secs(50),
             wall: jiff::Timestamp::UNIX_EPOCH,
         };
-        let word = Word {
+        let confirmation = ManualConfirmation {
             user: "alice".to_owned(),
             node_uid: "uid-1".to_owned(),
             given: Since::at(heard.wall, heard),
             is_ahead: false,
         };
-        let by_word = Settings {
-            word: Some(word),
+        let by_confirmation = Settings {
+            confirmation: Some(confirmation),
             ..settings()
         };
         let mut said = says(&bmc(), PowerState::On, 51);
@@ -205,20 +220,20 @@ fn an_on_refutes_the_word_whatever_the_device_says_after_it() {
         let mut memory = memory();
         memory.begin(false);
         let reply = Reply::Device(1, confirmed(vec![said], vec![]));
-        learn(&by_word, &mut memory, Asked::Device, reply, NOW);
-        assert!(memory.word_refuted.is_some(), "{after:?}");
+        learn(&by_confirmation, &mut memory, Asked::Device, reply, NOW);
+        assert!(memory.confirmation_refused.is_some(), "{after:?}");
         // Or it was read while an off was prepared, which it refuses.
         let reading = says(&bmc(), PowerState::On, 51).readings.remove(0);
-        let sights = vec![Sight {
+        let answers = vec![DeviceAnswer {
             device: bmc(),
             reading: Ok(reading),
         }];
         let results = [("bmc".to_owned(), OffResult::NotSent("no".to_owned()))].into();
         let mut memory = self::memory();
         memory.begin(true);
-        let reply = Reply::Device(1, DeviceReply::Commanded { sights, results });
-        learn(&by_word, &mut memory, Asked::Device, reply, NOW);
-        assert!(memory.word_refuted.is_some());
+        let reply = Reply::Device(1, DeviceReply::Commanded { answers, results });
+        learn(&by_confirmation, &mut memory, Asked::Device, reply, NOW);
+        assert!(memory.confirmation_refused.is_some());
     }
 }
 
@@ -226,44 +241,47 @@ fn an_on_refutes_the_word_whatever_the_device_says_after_it() {
 /// nothing of it, nor do outlets, nor a device of another machine. Under the mark another rule goes by it (S12).
 #[test]
 fn an_on_refutes_the_word_that_was_heard_of_before_its_question() {
-    let of = |word: Option<&str>| {
+    let of = |confirmation: Option<&str>| {
         let heard = Now {
             boot: Duration::from_secs(50),
             wall: jiff::Timestamp::UNIX_EPOCH,
         };
-        let word = word.map(|node_uid| Word {
+        let confirmation = confirmation.map(|node_uid| ManualConfirmation {
             user: "alice".to_owned(),
             node_uid: node_uid.to_owned(),
             given: Since::at(heard.wall, heard),
             is_ahead: false,
         });
-        Settings { word, ..settings() }
+        Settings {
+            confirmation,
+            ..settings()
+        }
     };
-    let word = Some("uid-1");
+    let its = Some("uid-1");
     let mut another = says(&bmc(), PowerState::On, 50);
     let uuid = "4c4c4544-0035-3010-8047-b7c04f4a5a39".to_owned();
     another.readings[0].identity.system_uuid = Some(uuid);
     let on = |second| says(&bmc(), PowerState::On, second);
     let table = [
-        (word, on(50), false, true),
-        (word, on(49), false, false),
+        (its, on(50), false, true),
+        (its, on(49), false, false),
         (None, on(50), false, false),
         (Some("uid-2"), on(50), false, false),
+        (its, says(&bmc(), PowerState::Transitional, 50), false, true),
+        (its, says(&bmc(), PowerState::Off, 50), false, false),
         (
-            word,
-            says(&bmc(), PowerState::Transitional, 50),
+            its,
+            says(&proof_source(true), PowerState::On, 50),
             false,
-            true,
+            false,
         ),
-        (word, says(&bmc(), PowerState::Off, 50), false, false),
-        (word, says(&witness(true), PowerState::On, 50), false, false),
-        (word, another, false, false),
-        (word, on(50), true, false),
+        (its, another, false, false),
+        (its, on(50), true, false),
     ];
-    for (word, said, tainted, is_refuted) in table {
-        let looked = Sight {
+    for (its, said, tainted, is_refuted) in table {
+        let looked = DeviceAnswer {
             device: match said.outlets {
-                true => witness(true),
+                true => proof_source(true),
                 false => bmc(),
             },
             reading: Ok(said.readings[0].clone()),
@@ -275,24 +293,20 @@ fn an_on_refutes_the_word_that_was_heard_of_before_its_question() {
             kubelet_answers: false,
             pods: vec![],
         };
-        let looked = DeviceReply::Looked {
-            sights: vec![looked],
+        let looked = DeviceReply::PowerRead {
+            answers: vec![looked],
             pods: None,
         };
-        let by_itself = confirmed(vec![said.clone()], vec![]);
-        for (what, reply) in [
-            ("beside", beside),
-            ("a look", looked),
-            ("its own", by_itself),
-        ] {
+        let own = confirmed(vec![said.clone()], vec![]);
+        for (what, reply) in [("beside", beside), ("a look", looked), ("own", own)] {
             for order in [1, 7] {
                 let mut memory = memory();
                 memory.tainted = tainted;
                 memory.begin(false);
                 let reply = Reply::Device(order, reply.clone());
-                learn(&of(word), &mut memory, Asked::Device, reply, NOW);
-                let found = memory.word_refuted.is_some();
-                assert_eq!(found, is_refuted, "{what}, {order}, {word:?}: {said:?}");
+                learn(&of(its), &mut memory, Asked::Device, reply, NOW);
+                let found = memory.confirmation_refused.is_some();
+                assert_eq!(found, is_refuted, "{what}, {order}, {its:?}: {said:?}");
             }
         }
     }
@@ -309,10 +323,10 @@ fn a_claim_that_is_forgotten_takes_everything_with_it_that_was_learned_under_it(
     };
     quiesce.note_list(&pods());
     // Every field, and none as a new claim begins with it: who adds one says it here.
-    let everything = Learned {
+    let everything = ClaimScoped {
         devices_claimed: BTreeMap::from([("level".to_owned(), Vec::new())]),
         quiesce,
-        sights: vec![Sight {
+        answers: vec![DeviceAnswer {
             device: bmc(),
             reading: Err("no answer".to_owned()),
         }],
@@ -322,7 +336,7 @@ fn a_claim_that_is_forgotten_takes_everything_with_it_that_was_learned_under_it(
         judged_down: true,
         pods: Some(pods()),
         relist: true,
-        lease_before: memory().learned.lease_before,
+        lease_before: memory().under_claim.lease_before,
         lease_after_off: true,
         off_waits_until: Some(NOW),
         taken_over_until: Some(NOW),
@@ -336,7 +350,7 @@ fn a_claim_that_is_forgotten_takes_everything_with_it_that_was_learned_under_it(
     };
     let mut memory = Memory {
         dropping: true,
-        learned: everything,
+        under_claim: everything,
         ..memory()
     };
     memory.begin(true);

@@ -6,12 +6,12 @@ use super::*;
 #[test]
 fn who_was_silent_or_reported_a_fault_is_remembered() {
     let looked = |readings: Vec<Result<Reading, String>>| {
-        let sight = |reading| Sight {
+        let answer = |reading| DeviceAnswer {
             device: bmc(),
             reading,
         };
-        DeviceReply::Looked {
-            sights: readings.into_iter().map(sight).collect(),
+        DeviceReply::PowerRead {
+            answers: readings.into_iter().map(answer).collect(),
             pods: None,
         }
     };
@@ -41,13 +41,13 @@ fn who_was_silent_or_reported_a_fault_is_remembered() {
         (1, read(vec![off(), unknown(), off()]), true),
         (1, read(vec![faulty(), off(), off()]), true),
     ] {
-        let words = format!("{number} {reply:?}");
+        let message = format!("{number} {reply:?}");
         let mut memory = answered(number, reply);
-        assert_eq!(memory.silent.contains("bmc"), expected, "{words}");
+        assert_eq!(memory.silent.contains("bmc"), expected, "{message}");
         memory.begin(false);
         let order = memory.orders;
         let reply = Reply::Device(order, looked(vec![Ok(off())]));
         learn(&settings(), &mut memory, Asked::Device, reply, NOW);
-        assert_eq!(memory.silent.contains("bmc"), expected, "{words}");
+        assert_eq!(memory.silent.contains("bmc"), expected, "{message}");
     }
 }

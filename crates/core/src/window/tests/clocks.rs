@@ -57,8 +57,8 @@ fn a_window_opens_and_closes_by_the_wall_clock_of_its_zone() {
         .collect();
     assert_eq!(rows.len(), 22);
     for row in rows {
-        let words: Vec<&str> = row.split(' ').collect();
-        let [zone, day, hours, opens, closes] = words.as_slice() else {
+        let message: Vec<&str> = row.split(' ').collect();
+        let [zone, day, hours, opens, closes] = message.as_slice() else {
             panic!("{row}");
         };
         let policy = of_day(day, hours, zone);

@@ -4,7 +4,7 @@ use super::{MACHINE, WALL, World};
 use fencing_api::settings::FenceMode;
 use fencing_core::attempt::{OffResult, OnResult};
 use fencing_core::incident::{Device, DeviceOrder, DeviceReply, Level, PodList, Reply};
-use fencing_core::memory::Sight;
+use fencing_core::memory::DeviceAnswer;
 use fencing_core::proof::DeviceReadings;
 use fencing_core::reading::{Identity, PowerState, Reading};
 use fencing_core::record;
@@ -58,15 +58,15 @@ impl Answer {
 
     /// The readings, the last of them answered at `now`.
     fn readings(&self, now: Duration) -> Result<Vec<Reading>, String> {
-        let words = match self {
-            Self::Readings(words) => words,
+        let message = match self {
+            Self::Readings(message) => message,
             Self::Fails(why) => return Ok(vec![reading("Unknown", why, now - ANSWER_TIME)?]),
             Self::Off(_) => return Err("nobody commanded anything".to_owned()),
         };
-        let count = u32::try_from(words.len()).map_err(|error| error.to_string())?;
+        let count = u32::try_from(message.len()).map_err(|error| error.to_string())?;
         let asked =
             |index: u32| (now - ANSWER_TIME).saturating_sub(READ_PERIOD * (count - 1 - index));
-        let numbered = (0u32..).zip(words);
+        let numbered = (0u32..).zip(message);
         numbered
             .map(|(index, (word, at))| reading(word, word, at.unwrap_or(asked(index))))
             .collect()
@@ -155,15 +155,15 @@ impl World {
 
     /// What devices of other levels have said before those of the level had all answered.
     fn others(&self, pending: &Pending) -> Result<Vec<DeviceReadings>, String> {
-        let said = self.witnesses(pending).into_iter();
+        let said = self.other_devices(pending).into_iter();
         said.map(|(device, answer)| self.read(device, answer))
             .collect()
     }
 
-    fn witnesses<'a>(&'a self, pending: &'a Pending) -> Vec<(&'a Device, &'a Answer)> {
-        let witnesses = self.settings.witnesses(&pending.level);
+    fn other_devices<'a>(&'a self, pending: &'a Pending) -> Vec<(&'a Device, &'a Answer)> {
+        let other_devices = self.settings.other_devices(&pending.level);
         let said = |device: &'a Device| Some((device, pending.answers.get(&device.name)?));
-        witnesses.filter_map(said).collect()
+        other_devices.filter_map(said).collect()
     }
 
     fn reply(&mut self, pending: &Pending) -> Result<DeviceReply, String> {
@@ -172,21 +172,21 @@ impl World {
             Some((device, answer))
         });
         Ok(match &pending.order {
-            DeviceOrder::Look => {
+            DeviceOrder::ReadPower => {
                 let sight = |(device, answer): (&Device, &Answer)| {
                     let reading = match answer {
                         Answer::Fails(why) => Err(why.clone()),
                         other => Ok(other.readings(self.now)?.pop().ok_or("no reading")?),
                     };
-                    Ok(Sight {
+                    Ok(DeviceAnswer {
                         device: device.clone(),
                         reading,
                     })
                 };
-                let witnesses = self.witnesses(pending);
-                DeviceReply::Looked {
-                    sights: answered
-                        .chain(witnesses)
+                let other_devices = self.other_devices(pending);
+                DeviceReply::PowerRead {
+                    answers: answered
+                        .chain(other_devices)
                         .map(sight)
                         .collect::<Result<_, String>>()?,
                     pods: (!self.pods_unreadable && !self.pods_late).then(|| self.pods.clone()),
@@ -203,7 +203,7 @@ impl World {
                 };
                 let results = answered.map(result).collect::<Result<_, String>>()?;
                 DeviceReply::Commanded {
-                    sights: Vec::new(),
+                    answers: Vec::new(),
                     results,
                 }
             }

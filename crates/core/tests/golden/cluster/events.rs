@@ -98,7 +98,7 @@ impl World {
             lease_renew_time: String::new(),
             last_report: String::new(),
             level: "level".to_owned(),
-            by_word: false,
+            by_confirmation: false,
             readings: Vec::new(),
         };
         record::evidence(&mut self.status, &evidence, &self.memory, self.now, WALL);

@@ -18,16 +18,16 @@ use fencing_core::control::Control;
 use fencing_core::delay::{Now, Since};
 use fencing_core::hold::Hold;
 use fencing_core::incident::{
-    Approval, Decision, Device, DeviceOrder, Effect, Elsewhere, Level, Record, Settings,
+    Approval, Decision, Device, DeviceOrder, Effect, ForeignCommands, Level, Record, Settings,
 };
+use fencing_core::manual_confirmation::ManualConfirmation;
 use fencing_core::memory::Memory;
-use fencing_core::observed::{AttachmentView, LeaseView, NodeView, Observed, PodView, Seen};
+use fencing_core::observed::{AttachmentView, LeaseView, NodeView, Observed, PodView, Read};
 use fencing_core::plan::{Moment, needs, step};
 use fencing_core::proof::{IdentityRule, Require, Verification};
 use fencing_core::record;
 use fencing_core::stage::Stage;
 use fencing_core::taint::NodePatch;
-use fencing_core::word::Word;
 use jiff::Timestamp;
 use std::time::Duration;
 
@@ -107,7 +107,7 @@ impl World {
             approval_timeout: Duration::from_secs(3600),
             approval_on_timeout: ApprovalTimeout::Wait,
             unsupported: None,
-            word: None,
+            confirmation: None,
             released: false,
             stop: None,
             record: Record::default(),
@@ -170,7 +170,7 @@ impl World {
             boot: self.now,
             wall: WALL,
         };
-        self.settings.word = Some(Word {
+        self.settings.confirmation = Some(ManualConfirmation {
             user: user.to_owned(),
             node_uid: node_uid.to_owned(),
             given: Since::at(WALL, heard),
@@ -248,8 +248,8 @@ impl World {
     fn observe(&self) -> Observed {
         let needs = needs(&self.settings, &self.memory, self.node.as_ref());
         let read = |wanted: bool, fails: bool| match (wanted, fails) {
-            (false, _) => Some(Seen::NotRead),
-            (true, true) => Some(Seen::Failed("HTTP 503".to_owned())),
+            (false, _) => Some(Read::NotRead),
+            (true, true) => Some(Read::Failed("HTTP 503".to_owned())),
             (true, false) => None,
         };
         let lease = LeaseView {
@@ -257,26 +257,26 @@ impl World {
         };
         Observed {
             node: match (&self.node_unreadable, &self.node) {
-                (Some(reason), _) => Seen::Failed(reason.clone()),
-                (None, Some(node)) => Seen::Present(node.clone()),
-                (None, None) => Seen::Absent,
+                (Some(reason), _) => Read::Failed(reason.clone()),
+                (None, Some(node)) => Read::Present(node.clone()),
+                (None, None) => Read::Absent,
             },
             lease: match read(needs.lease, self.lease_unreadable) {
-                Some(Seen::Failed(reason)) => Seen::Failed(reason),
-                Some(_) => Seen::NotRead,
-                None => Seen::Present(lease),
+                Some(Read::Failed(reason)) => Read::Failed(reason),
+                Some(_) => Read::NotRead,
+                None => Read::Present(lease),
             },
             pods: read(needs.pods, self.pods_unreadable)
-                .unwrap_or(Seen::Present(self.pods.clone())),
+                .unwrap_or(Read::Present(self.pods.clone())),
             starting: match needs.starting.is_empty() {
-                true => Seen::NotRead,
+                true => Read::NotRead,
                 false => read(true, self.pods_unreadable)
-                    .unwrap_or_else(|| Seen::Present(self.still_there(&needs.starting))),
+                    .unwrap_or_else(|| Read::Present(self.still_there(&needs.starting))),
             },
             attachments: match (needs.attachments, self.volumes_unreadable) {
-                (true, true) => Seen::Failed("HTTP 503".to_owned()),
-                (true, false) => Seen::Present(self.volumes.clone()),
-                (false, _) => Seen::NotRead,
+                (true, true) => Read::Failed("HTTP 503".to_owned()),
+                (true, false) => Read::Present(self.volumes.clone()),
+                (false, _) => Read::NotRead,
             },
             attachments_cached: if self.cache_is_empty {
                 Vec::new()
@@ -291,12 +291,12 @@ impl World {
                 .collect(),
             kubelet_answers: needs.kubelet && self.kubelet_answers,
             evidence: match (needs.record, &self.fence_unreadable) {
-                (true, Some(reason)) => Seen::Failed(reason.clone()),
-                (true, None) => Seen::Present(self.status.evidence.iter().any(|it| {
+                (true, Some(reason)) => Read::Failed(reason.clone()),
+                (true, None) => Read::Present(self.status.evidence.iter().any(|it| {
                     let claim = self.node.as_ref().and_then(NodeView::claim);
                     claim == Some(it.claim.as_str())
                 })),
-                (false, _) => Seen::NotRead,
+                (false, _) => Read::NotRead,
             },
             hold: self.hold.clone(),
             claim_of_other_fence: self.rival,
@@ -353,12 +353,12 @@ impl World {
         self.memory = Memory::default();
         self.pending = None;
         let before = self.settings.record.approval_waited;
-        let elsewhere = Elsewhere {
+        let foreign_commands = ForeignCommands {
             orphaned: false,
-            ..self.settings.record.elsewhere
+            ..self.settings.record.foreign_commands
         };
         self.settings.record = record::read(&self.status, WALL + self.now);
-        self.settings.record.elsewhere = elsewhere;
+        self.settings.record.foreign_commands = foreign_commands;
         self.settings.record.approval_waited = before + waited;
     }
 }

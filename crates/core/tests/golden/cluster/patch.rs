@@ -73,21 +73,21 @@ impl World {
             (_, effect) => self.write(effect),
         };
         let reply = match (fate, done) {
-            (Some(Fate::Refused(status, words) | Fate::Repeated(status, words)), _) => {
-                Reply::Refused(status, words)
+            (Some(Fate::Refused(status, message) | Fate::Repeated(status, message)), _) => {
+                Reply::Refused(status, message)
             }
-            (Some(Fate::Fails(words)), _) => Reply::Unknown(words),
+            (Some(Fate::Fails(message)), _) => Reply::Unknown(message),
             (Some(Fate::AnswerLost | Fate::OnItsWay), _) => {
                 Reply::Unknown("no answer within 5 s".to_owned())
             }
             (None | Some(Fate::Done), Ok(())) => Reply::Done,
-            (None | Some(Fate::Done), Err((status, words))) => Reply::Refused(status, words),
+            (None | Some(Fate::Done), Err((status, message))) => Reply::Refused(status, message),
         };
         match &reply {
-            Reply::Refused(status, words) => {
-                self.notes.push(format!("refused: HTTP {status} {words}"))
+            Reply::Refused(status, message) => {
+                self.notes.push(format!("refused: HTTP {status} {message}"))
             }
-            Reply::Unknown(words) => self.notes.push(words.clone()),
+            Reply::Unknown(message) => self.notes.push(message.clone()),
             _ => {}
         }
         learn(&self.settings, &mut self.memory, asked, reply, self.now);
@@ -150,7 +150,7 @@ impl World {
 
     /// Applies a patch as the API server does: the shipped admission policy's S6, then all operations or none.
     fn patch(&mut self, patch: &NodePatch) -> Result<(), (u16, String)> {
-        let failed = |words: &str| (422, words.to_owned());
+        let failed = |message: &str| (422, message.to_owned());
         let node = self.node.as_mut().ok_or((404, "not found".to_owned()))?;
         let mut object = object(node);
         for operation in patch.operations.as_array().into_iter().flatten() {
@@ -182,7 +182,7 @@ impl World {
         };
         let note = match self.patch(&patch) {
             Ok(()) => "the late write lands".to_owned(),
-            Err((status, words)) => format!("the late write is refused: HTTP {status} {words}"),
+            Err((status, message)) => format!("the late write is refused: HTTP {status} {message}"),
         };
         self.notes.push(note);
     }
@@ -199,11 +199,12 @@ impl World {
                 let repeated = text.strip_prefix("repeated ");
                 let refused = repeated.or(text.strip_prefix("refused "));
                 let answer = refused.ok_or("unknown fate")?;
-                let (status, words) = answer.split_once(' ').ok_or("no words")?;
-                let (status, words) = (status.parse().map_err(|_| "no status")?, words.to_owned());
+                let (status, message) = answer.split_once(' ').ok_or("no words")?;
+                let (status, message) =
+                    (status.parse().map_err(|_| "no status")?, message.to_owned());
                 match repeated {
-                    Some(_) => Fate::Repeated(status, words),
-                    None => Fate::Refused(status, words),
+                    Some(_) => Fate::Repeated(status, message),
+                    None => Fate::Refused(status, message),
                 }
             }
         });

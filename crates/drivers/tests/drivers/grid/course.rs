@@ -3,11 +3,11 @@
 use super::cell::Bench;
 use fencing_core::control::Control;
 use fencing_core::observed::{CLAIM, ConditionView, LeaseView, NodeView, TaintView};
+use fencing_core::power_history::PowerHistory;
 use fencing_core::proof::{
     Case, DeviceReadings, IdentityRule, NotProven, Proof, Require, Verification, judge,
 };
 use fencing_core::reading::{PowerState, Reading};
-use fencing_core::said::Said;
 use fencing_drivers::clock::{self, Clock};
 use fencing_drivers::confirm::{ConfirmPlan, Ended, Together, confirm};
 use fencing_drivers::{DeviceError, OffOutcome, OnOutcome};
@@ -193,14 +193,14 @@ impl<'a> Course<'a> {
             devices: &[device],
             others: &[],
             require: Require::All,
-            said: &Said::default(),
+            power_history: &PowerHistory::default(),
             verification: &Verification {
                 off_reads_min: READS as usize,
                 window: WINDOW,
             },
             commanded: false,
             kubelet_answers: false,
-            word_until: None,
+            confirmed_until: None,
         };
         let proof = judge(&case, clock::since_boot());
         if proof.is_ok() && self.bench.machine.is_on() {

@@ -2,8 +2,8 @@
 
 use super::cell::{Bench, Cell, machine};
 use super::rows::Fault;
+use fencing_core::manual_confirmation::ValidConfirmation;
 use fencing_core::proof::IdentityRule;
-use fencing_core::word::Heard;
 use fencing_drivers::clock::{self, Clock};
 use fencing_drivers::manual::Manual;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub fn provoke(fault: Fault) -> Cell {
             "",
         ),
         Fault::StaleReadings => Cell::Elsewhere(
-            "crates/core/src/word.rs",
+            "crates/core/src/manual_confirmation.rs",
             "a_word_counts_for_a_quarter_of_an_hour_and_no_clock_makes_it_longer",
         ),
         Fault::ClosedPort
@@ -82,7 +82,7 @@ pub fn provoke(fault: Fault) -> Cell {
 /// A word that counts, about a machine that runs or not.
 fn word(runs: bool) -> Cell {
     Cell::of(async move {
-        let heard = Heard {
+        let heard = ValidConfirmation {
             user: "jane".to_owned(),
             valid_until: clock::since_boot() + Duration::from_secs(900),
         };
@@ -92,7 +92,7 @@ fn word(runs: bool) -> Cell {
     })
 }
 
-fn human(word: Result<Heard, String>) -> Bench {
+fn human(word: Result<ValidConfirmation, String>) -> Bench {
     let manual = Manual::new(word, Clock::SYSTEM);
     let bench = Bench::new(manual, &machine(), Arc::new(()), Vec::new);
     Bench {

@@ -11,9 +11,9 @@ fn a_pod_that_came_late_goes_by_uid_when_off_was_read_after_it_was_seen_to_go() 
     };
     let seen = |pods: Vec<PodView>| {
         let mut o = observed(marked());
-        o.pods = Seen::Present(pods);
+        o.pods = Read::Present(pods);
         let memory = Memory {
-            doomed: [late().uid].into(),
+            terminating: [late().uid].into(),
             ..memory()
         };
         (memory, o)
@@ -27,7 +27,7 @@ fn a_pod_that_came_late_goes_by_uid_when_off_was_read_after_it_was_seen_to_go() 
     assert_eq!(eviction.valid_until, seconds(13) + PROOF_LIFE);
     type Change = fn(&mut Memory, &mut NodeView, &mut Vec<PodView>);
     let changes: [(&str, Change); 8] = [
-        ("it is seen for the first time", |m, _, _| m.doomed.clear()),
+        ("seen for the first time", |m, _, _| m.terminating.clear()),
         ("another one has come", |_, _, pods| {
             pods.push(PodView {
                 attachable: true,
@@ -49,12 +49,12 @@ fn a_pod_that_came_late_goes_by_uid_when_off_was_read_after_it_was_seen_to_go() 
             "True".clone_into(&mut node.conditions[0].status);
         }),
         ("the device reads On", |m, _, _| {
-            if let Ok(reading) = &mut m.learned.sights[0].reading {
+            if let Ok(reading) = &mut m.under_claim.answers[0].reading {
                 reading.state = PowerState::On;
             }
         }),
         ("the reading is older", |m, _, _| {
-            m.vacated = Some(seconds(14))
+            m.pods_gone_at = Some(seconds(14))
         }),
     ];
     for (what, change) in changes {
@@ -62,7 +62,7 @@ fn a_pod_that_came_late_goes_by_uid_when_off_was_read_after_it_was_seen_to_go() 
         let (mut node, mut pods) = (marked(), vec![late()]);
         change(&mut m, &mut node, &mut pods);
         let (_, mut o) = seen(pods);
-        o.node = Seen::Present(node);
+        o.node = Read::Present(node);
         let decision = decide(&of_deletion(), &mut m, &o);
         assert!(!matches!(decision.effect, Effect::Evict(_)), "{what}");
     }
@@ -72,7 +72,7 @@ fn a_pod_that_came_late_goes_by_uid_when_off_was_read_after_it_was_seen_to_go() 
         let mut node = marked();
         "boot-2".clone_into(&mut node.boot_id);
         ready.clone_into(&mut node.conditions[0].status);
-        o.node = Seen::Present(node);
+        o.node = Read::Present(node);
         let decision = decide(&of_deletion(), &mut m, &o);
         assert_eq!(matches!(decision.effect, Effect::Evict(_)), evicts);
     }
@@ -86,8 +86,8 @@ fn what_tolerates_everything_may_stay_on_a_machine_that_is_back() {
         let mut node = marked();
         "boot-2".clone_into(&mut node.boot_id);
         ready.clone_into(&mut node.conditions[0].status);
-        o.node = Seen::Present(node);
-        o.pods = Seen::Present(vec![PodView {
+        o.node = Read::Present(node);
+        o.pods = Read::Present(vec![PodView {
             attachable: true,
             deleting: false,
             tolerates_out_of_service: true,
@@ -100,7 +100,7 @@ fn what_tolerates_everything_may_stay_on_a_machine_that_is_back() {
         let decision = decide(&of_deletion(), &mut m, &o);
         match decision.effect {
             Effect::Release(_) => "nothing",
-            _ if decision.words.contains("pod(s)") => "the pod",
+            _ if decision.message.contains("pod(s)") => "the pod",
             _ => "its volume",
         }
     };

@@ -18,9 +18,9 @@ fn looks_at(m: &mut Memory, o: &Observed, now: Duration) -> bool {
 
 fn unread() -> Memory {
     Memory {
-        learned: Learned {
-            sights: Vec::new(),
-            ..memory().learned
+        under_claim: ClaimScoped {
+            answers: Vec::new(),
+            ..memory().under_claim
         },
         ..memory()
     }
@@ -40,12 +40,12 @@ fn stuck_pod(uid: &str) -> PodView {
 fn readings_count_since_no_pod_is_left() {
     let noted = |before: Option<u64>, hindrance: Option<Hindrance>| {
         let mut m = Memory {
-            vacated: before.map(seconds),
-            doomed: ["uid-a".to_owned()].into(),
+            pods_gone_at: before.map(seconds),
+            terminating: ["uid-a".to_owned()].into(),
             ..Memory::default()
         };
-        note_vacated(&mut m, hindrance.as_ref(), seconds(14));
-        (m.vacated, m.doomed.len())
+        note_pods_gone(&mut m, hindrance.as_ref(), seconds(14));
+        (m.pods_gone_at, m.terminating.len())
     };
     let runs = PodView {
         deleting: false,
@@ -77,15 +77,15 @@ fn readings_count_since_no_pod_is_left() {
 /// L3, L5: the power of what has booted anew is read only where something may be taken from it.
 #[test]
 fn a_machine_that_is_dark_again_is_read_for_what_can_be_taken() {
-    let stuck = |m: &mut Memory| m.doomed = ["uid-a".to_owned()].into();
+    let stuck = |m: &mut Memory| m.terminating = ["uid-a".to_owned()].into();
     let mut pods = observed(anew());
-    pods.pods = Seen::Present(vec![stuck_pod("uid-a")]);
+    pods.pods = Read::Present(vec![stuck_pod("uid-a")]);
     let mut m = unread();
     stuck(&mut m);
     assert!(looks_at(&mut m, &pods, seconds(14)));
     // One with finalizers is in nobody's hands.
     let mut held = pods.clone();
-    held.pods = Seen::Present(vec![PodView {
+    held.pods = Read::Present(vec![PodView {
         finalizers: true,
         ..stuck_pod("uid-a")
     }]);
@@ -112,28 +112,34 @@ fn what_was_read_is_read_again_at_its_time() {
     let (half, whole) = (WATCH_PERIOD / 2, WATCH_PERIOD);
     let just_before = |due: Duration| due - Duration::from_nanos(1);
     let read = memory();
-    assert!(!at(&read, just_before(read.looked_at + half)));
-    assert!(at(&read, read.looked_at + half));
+    assert!(!at(&read, just_before(read.read_at + half)));
+    assert!(at(&read, read.read_at + half));
     let mut failed = memory();
-    failed.learned.sights[0].reading = Err("no route".to_owned());
-    assert!(!at(&failed, just_before(failed.looked_at + whole)));
-    assert!(at(&failed, failed.looked_at + whole));
+    failed.under_claim.answers[0].reading = Err("no route".to_owned());
+    assert!(!at(&failed, just_before(failed.read_at + whole)));
+    assert!(at(&failed, failed.read_at + whole));
     // Asked for in the very moment when the last pod had gone.
-    let asked = read.learned.sights[0].reading.as_ref().map(|it| it.asked);
+    let asked = read.under_claim.answers[0]
+        .reading
+        .as_ref()
+        .map(|it| it.asked);
     let asked = asked.expect("a reading");
-    let vacated = |since: Duration| Memory {
-        vacated: Some(since),
+    let pods_gone_at = |since: Duration| Memory {
+        pods_gone_at: Some(since),
         ..memory()
     };
-    assert!(!at(&vacated(asked), seconds(14)));
-    assert!(at(&vacated(asked + Duration::from_nanos(1)), seconds(14)));
+    assert!(!at(&pods_gone_at(asked), seconds(14)));
+    assert!(at(
+        &pods_gone_at(asked + Duration::from_nanos(1)),
+        seconds(14)
+    ));
 }
 
 /// The cache shows a VolumeAttachment that a quorum LIST does not: there is nothing to delete, and the end comes when the cache has heard of it.
 #[test]
 fn what_has_gone_already_is_not_deleted() {
     let mut o = observed(marked());
-    o.attachments = Seen::Present(vec![attachment(true)]);
+    o.attachments = Read::Present(vec![attachment(true)]);
     let decision = decide(&of_deletion(), &mut memory(), &o);
     assert_eq!(decision.effect, Effect::Wait);
     assert!(decision.wake.is_some_and(|at| at > seconds(14)));
@@ -143,15 +149,15 @@ fn what_has_gone_already_is_not_deleted() {
 #[test]
 fn a_list_that_cannot_be_had_is_asked_for_at_a_pace() {
     let mut o = observed(marked());
-    o.attachments = Seen::Failed("HTTP 503".to_owned());
+    o.attachments = Read::Failed("HTTP 503".to_owned());
     let mut m = memory();
     for _ in 0..2 {
         let decision = decide(&of_deletion(), &mut m, &o);
-        assert!(decision.words.contains("HTTP 503"), "{decision:?}");
+        assert!(decision.message.contains("HTTP 503"), "{decision:?}");
         assert!(decision.wake.is_some_and(|at| at > seconds(14)));
     }
     // Not asked for yet: at once.
-    o.attachments = Seen::NotRead;
+    o.attachments = Read::NotRead;
     let mut m = Memory {
         lists_attachments: false,
         ..memory()
@@ -165,17 +171,17 @@ fn a_list_that_cannot_be_had_is_asked_for_at_a_pace() {
 #[test]
 fn a_node_is_deleted_while_its_reading_lives() {
     let (mut m, _) = emptied();
-    let asked = m.learned.sights[0].reading.as_ref().map(|it| it.asked);
+    let asked = m.under_claim.answers[0].reading.as_ref().map(|it| it.asked);
     let end = asked.expect("a reading") + PROOF_LIFE;
     // Its device has taken its time to answer.
-    m.looked_at = end;
+    m.read_at = end;
     let s = of_deletion();
     let level = current_level(&s, &mut m.clone());
     let may = |now: Duration| may_go(&s, &m, &marked(), level.as_ref(), &moment(now));
     assert_eq!(may(end - Duration::from_nanos(1)), Ok(end));
     assert!(may(end).is_err());
     let (mut blind, _) = emptied();
-    blind.learned.sights.clear();
+    blind.under_claim.answers.clear();
     let t = moment(seconds(14));
     let decision = delete(&s, &mut blind, &marked(), CLAIM_VALUE, level.as_ref(), &t);
     assert_eq!(decision.wake, Some(seconds(15)), "{decision:?}");

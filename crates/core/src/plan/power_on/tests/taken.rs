@@ -19,7 +19,7 @@ fn it_ends_when_somebody_has_taken_the_node() {
         process.node.taints.push(theirs.clone());
         let end = process.at(30);
         is_closed(&end, word);
-        assert!(end.words.contains("not turned on"), "{}", end.words);
+        assert!(end.message.contains("not turned on"), "{}", end.message);
         // It was sent, and the machine boots when it is taken.
         let mut process = Process::of(wanted());
         process.at(60);
@@ -30,6 +30,6 @@ fn it_ends_when_somebody_has_taken_the_node() {
         process.node.taints.push(theirs);
         let end = process.at(90);
         is_closed(&end, word);
-        assert!(end.words.contains("nothing more"), "{}", end.words);
+        assert!(end.message.contains("nothing more"), "{}", end.message);
     }
 }

@@ -9,11 +9,11 @@ fn what_is_attached_to_a_node_that_was_deleted_had_not_detached() {
     for (attachments, drained) in [(stuck(), None), (Vec::new(), before)] {
         let mut m = Memory {
             tainted: true,
-            drained: before,
+            detached_at: before,
             ..Memory::default()
         };
         let gone = Observed {
-            node: Seen::Absent,
+            node: Read::Absent,
             ..observed(attachments)
         };
         node_gone(
@@ -22,6 +22,9 @@ fn what_is_attached_to_a_node_that_was_deleted_had_not_detached() {
             &gone,
             &moment(100),
         );
-        assert_eq!((m.drained, m.attached_again), (drained, drained.is_none()));
+        assert_eq!(
+            (m.detached_at, m.attached_again),
+            (drained, drained.is_none())
+        );
     }
 }

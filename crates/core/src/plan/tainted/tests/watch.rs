@@ -7,11 +7,11 @@ fn off(asked: u64, looked: u64) -> Memory {
     Memory {
         claim: Some(held(CLAIM_VALUE)),
         tainted: true,
-        looked_at: Duration::from_secs(looked),
-        learned: Learned {
+        read_at: Duration::from_secs(looked),
+        under_claim: ClaimScoped {
             evidence: true,
-            sights: vec![sight(PowerState::Off, asked)],
-            ..Learned::default()
+            answers: vec![answer(PowerState::Off, asked)],
+            ..ClaimScoped::default()
         },
         ..Memory::default()
     }
@@ -19,7 +19,7 @@ fn off(asked: u64, looked: u64) -> Memory {
 
 fn looks(s: &Settings, mut m: Memory, o: &Observed, seconds: u64) -> bool {
     let decision = decide(s, &mut m, o, seconds);
-    let look = |order: &DeviceOrder| matches!(order, DeviceOrder::Look);
+    let look = |order: &DeviceOrder| matches!(order, DeviceOrder::ReadPower);
     matches!(&decision.effect, Effect::Device { order, .. } if look(order))
 }
 
@@ -34,7 +34,7 @@ fn the_power_is_looked_at_every_ten_seconds_while_something_is_attached() {
 fn once_all_has_detached_it_is_looked_at_at_once_and_then_not_again_too_soon() {
     let (s, o) = (settings(FenceMode::PowerOff), observed(Vec::new()));
     let drained = |asked: u64, looked: u64, drained: u64| Memory {
-        drained: Some(Duration::from_secs(drained)),
+        detached_at: Some(Duration::from_secs(drained)),
         ..off(asked, looked)
     };
     // Asked before the last volume was let go: it does not count. At that moment or after it, it does.
@@ -52,7 +52,7 @@ fn a_look_that_ended_five_seconds_ago_counts_for_the_release_and_no_older_one() 
     let s = settings(FenceMode::ConfirmOnly);
     for (now, counts) in [(104, true), (105, true), (106, false)] {
         let mut m = off(100, 100);
-        m.drained = Some(Duration::from_secs(98));
+        m.detached_at = Some(Duration::from_secs(98));
         let off = off_now(&s, &m, s.levels.first(), &moment(now));
         assert_eq!(off.is_ok(), counts, "at {now}: {off:?}");
     }
@@ -72,7 +72,7 @@ fn the_levels_take_turns_while_none_answers() {
             ..off(80, 80)
         };
         if is_silent {
-            m.learned.sights[0].reading = Err("no answer".to_owned());
+            m.under_claim.answers[0].reading = Err("no answer".to_owned());
         }
         decide(&s, &mut m, &observed(stuck()), 100);
         m.level
@@ -105,14 +105,14 @@ fn the_first_level_with_a_device_that_can_cut_the_power_takes_over_from_a_word()
         level: 0,
         claim: Some(held(CLAIM_VALUE)),
         tainted: true,
-        learned: Learned {
+        under_claim: ClaimScoped {
             evidence: true,
-            ..Learned::default()
+            ..ClaimScoped::default()
         },
         ..Memory::default()
     };
     let mut back = observed(stuck());
-    if let Seen::Present(node) = &mut back.node {
+    if let Read::Present(node) = &mut back.node {
         node.conditions[0].status = "True".to_owned();
     }
     decide(&s, &mut m, &back, 100);
@@ -124,13 +124,13 @@ fn the_first_level_with_a_device_that_can_cut_the_power_takes_over_from_a_word()
 fn a_machine_that_has_booted_anew_has_not_come_back() {
     let called = |boot: &str| {
         let mut o = observed(stuck());
-        if let Seen::Present(node) = &mut o.node {
+        if let Read::Present(node) = &mut o.node {
             boot.clone_into(&mut node.boot_id);
         }
         let mut m = Memory {
-            learned: Learned {
-                sights: vec![sight(PowerState::On, 99)],
-                ..off(99, 99).learned
+            under_claim: ClaimScoped {
+                answers: vec![answer(PowerState::On, 99)],
+                ..off(99, 99).under_claim
             },
             ..off(99, 99)
         };
@@ -154,18 +154,18 @@ fn outlets_that_did_not_turn_the_machine_off_do_not_say_that_it_came_back() {
     s.levels[1].devices[0].outlets = true;
     s.levels[1].devices[0].identity = IdentityRule::Skip;
     for (proven, heard) in [(Some("outlet"), true), (Some("bmc"), false), (None, false)] {
-        let mut said = sight(PowerState::On, 90);
+        let mut said = answer(PowerState::On, 90);
         said.device.name = "outlet".to_owned();
         let m = Memory {
             claim: Some(held(CLAIM_VALUE)),
             tainted: true,
             level: 1,
-            looked_at: Duration::from_secs(90),
-            learned: Learned {
+            read_at: Duration::from_secs(90),
+            under_claim: ClaimScoped {
                 evidence: true,
                 proven_by: proven.iter().map(|it| (*it).to_owned()).collect(),
-                sights: vec![said],
-                ..Learned::default()
+                answers: vec![said],
+                ..ClaimScoped::default()
             },
             ..Memory::default()
         };
@@ -181,15 +181,18 @@ fn outlets_that_did_not_turn_the_machine_off_do_not_say_that_it_came_back() {
         assert_eq!(attached.level, usize::from(heard), "{proven:?}");
         // The release waits for one that knows, and says for which.
         let mut drained = m;
-        drained.drained = Some(Duration::from_secs(85));
-        let words = off_now(&s, &drained, s.levels.get(1), &moment(91)).unwrap_err();
-        assert!(words.starts_with("FenceDevice outlet reads On"), "{words}");
-        let asks_another = words.contains("outlets that did not turn the machine off");
-        assert_eq!(asks_another, !heard, "{words}");
-        let names_it = words.contains("FenceDevice bmc, which has proven it down");
-        assert_eq!(names_it, proven == Some("bmc"), "{words}");
-        let asks_these = words.contains("turn them off too");
-        assert_eq!(asks_these, proven.is_none(), "{words}");
+        drained.detached_at = Some(Duration::from_secs(85));
+        let message = off_now(&s, &drained, s.levels.get(1), &moment(91)).unwrap_err();
+        assert!(
+            message.starts_with("FenceDevice outlet reads On"),
+            "{message}"
+        );
+        let asks_another = message.contains("outlets that did not turn the machine off");
+        assert_eq!(asks_another, !heard, "{message}");
+        let names_it = message.contains("FenceDevice bmc, which has proven it down");
+        assert_eq!(names_it, proven == Some("bmc"), "{message}");
+        let asks_these = message.contains("turn them off too");
+        assert_eq!(asks_these, proven.is_none(), "{message}");
     }
 }
 
@@ -200,7 +203,7 @@ fn after_a_restart_the_record_tells_which_devices_have_proven_the_machine_down()
     after_crash.record.proven_by = [("pdu".to_owned(), devices)].into();
     let mut m = Memory::default();
     decide(&after_crash, &mut m, &observed(stuck()), 100);
-    assert_eq!(m.learned.proven_by, ["outlet"]);
+    assert_eq!(m.under_claim.proven_by, ["outlet"]);
 }
 
 /// S14, S15: what was read from a FenceDevice before it was corrected tells nothing of what it reads now: neither that the machine is off, nor
@@ -215,14 +218,14 @@ fn a_look_at_another_version_of_the_device_does_not_count() {
         (PowerState::On, "uid-bmc/0", false, false),
     ] {
         let mut m = off(100, 100);
-        m.learned.sights = vec![sight(state, 100)];
-        m.learned.sights[0].device.version = version.to_owned();
+        m.under_claim.answers = vec![answer(state, 100)];
+        m.under_claim.answers[0].device.version = version.to_owned();
         assert_eq!(
             has_power(&s, &m).is_some(),
             came_back,
             "{state:?} {version}"
         );
-        m.drained = Some(Duration::from_secs(98));
+        m.detached_at = Some(Duration::from_secs(98));
         let off = off_now(&s, &m, s.levels.first(), &moment(101));
         assert_eq!(off.is_ok(), is_off, "{state:?} {version}: {off:?}");
     }
@@ -240,15 +243,15 @@ fn a_release_needs_a_device_that_reads_exactly_off() {
         (PowerState::Transitional, Vec::new(), false),
         (PowerState::On, Vec::new(), false),
     ] {
-        let mut said = sight(state, 99);
+        let mut said = answer(state, 99);
         if let Ok(reading) = &mut said.reading {
             reading.faults = faults.clone();
         }
         let m = Memory {
             tainted: true,
-            looked_at: Duration::from_secs(99),
-            drained: Some(Duration::from_secs(98)),
-            learned: looked(vec![said]),
+            read_at: Duration::from_secs(99),
+            detached_at: Some(Duration::from_secs(98)),
+            under_claim: looked(vec![said]),
             ..Memory::default()
         };
         let off = off_now(&s, &m, s.levels.first(), &moment(100));
@@ -265,19 +268,19 @@ fn the_last_list_is_asked_for_at_a_pace_until_it_comes() {
     };
     let here = observed(Vec::new());
     let gone = Observed {
-        node: Seen::Absent,
+        node: Read::Absent,
         ..here.clone()
     };
     for o in [here, gone] {
         let mut m = Memory {
             claim: Some(fixtures::own_claim(CLAIM_VALUE)),
             tainted: true,
-            drained: Some(Duration::from_secs(50)),
-            looked_at: Duration::from_secs(99),
-            learned: looked(vec![sight(PowerState::Off, 98)]),
+            detached_at: Some(Duration::from_secs(50)),
+            read_at: Duration::from_secs(99),
+            under_claim: looked(vec![answer(PowerState::Off, 98)]),
             ..Memory::default()
         };
-        let mut pause = |attachments: Seen<Vec<AttachmentView>>| {
+        let mut pause = |attachments: Read<Vec<AttachmentView>>| {
             let o = Observed {
                 attachments,
                 ..o.clone()
@@ -286,8 +289,8 @@ fn the_last_list_is_asked_for_at_a_pace_until_it_comes() {
             let wake = decision.wake.expect("a time");
             wake - Duration::from_secs(100)
         };
-        let unread = || Seen::Failed("HTTP 503".to_owned());
-        assert_eq!(pause(Seen::NotRead), Duration::ZERO);
+        let unread = || Read::Failed("HTTP 503".to_owned());
+        assert_eq!(pause(Read::NotRead), Duration::ZERO);
         assert!(pause(unread()) > Duration::ZERO);
         for _ in 0..40 {
             pause(unread());
@@ -306,7 +309,7 @@ fn the_power_of_what_has_booted_anew_is_not_looked_at() {
     };
     let mut o = observed(vec![attached]);
     assert!(looks(&s, off(10, 10), &o, 100));
-    if let Seen::Present(node) = &mut o.node {
+    if let Read::Present(node) = &mut o.node {
         "boot-2".clone_into(&mut node.boot_id);
     }
     assert!(!looks(&s, off(10, 10), &o, 100));

@@ -32,7 +32,7 @@ fn names() -> impl Strategy<Value = Names> {
 }
 
 /// A device's answers, one after the other: each question some time after the answer before it.
-fn said(answers: std::ops::Range<usize>) -> impl Strategy<Value = Said> {
+fn said(answers: std::ops::Range<usize>) -> impl Strategy<Value = PowerHistory> {
     let answer = (
         state(),
         prop::bool::weighted(0.03),
@@ -60,7 +60,7 @@ fn said(answers: std::ops::Range<usize>) -> impl Strategy<Value = Said> {
             }
         };
         let answers = answers.into_iter().map(answer).collect();
-        Said { rule, answers }
+        PowerHistory { rule, answers }
     })
 }
 
@@ -114,7 +114,7 @@ pub fn sequence() -> impl Strategy<Value = Sequence> {
                     window,
                     now: last + age,
                     life,
-                    word_until: word.map(|lasts| last + lasts),
+                    confirmed_until: word.map(|lasts| last + lasts),
                 }
             },
         )

@@ -34,8 +34,8 @@ fn condition(node: &mut NodeView, kind: &str, status: &str) {
 
 /// Reason and words; none: the node would be fenced.
 fn asked(spec: Value, node: &NodeView) -> Option<(HeldBy, String)> {
-    let kept_off = keep_off(&policy(spec), node, time(NOON))?;
-    Some((kept_off.reason, kept_off.words))
+    let kept_off = exclusion(&policy(spec), node, time(NOON))?;
+    Some((kept_off.reason, kept_off.message))
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn each_sign_of_maintenance_counts_and_only_with_its_value() {
         ),
     ];
     for (node, sign) in &signs {
-        let (reason, words) = asked(json!({}), node).expect("kept off");
+        let (reason, message) = asked(json!({}), node).expect("kept off");
         assert_eq!(reason, HeldBy::Maintenance);
         for needed in [
             format!("Node worker-1 has {sign}"),
@@ -73,7 +73,7 @@ fn each_sign_of_maintenance_counts_and_only_with_its_value() {
             "`exclusions.maintenance`".to_owned(),
             "end the maintenance, or create a NodeFence of your own".to_owned(),
         ] {
-            assert!(words.contains(&needed), "{needed}: {words}");
+            assert!(message.contains(&needed), "{needed}: {message}");
         }
         let fence = json!({"exclusions": {"maintenance": "Fence"}});
         assert_eq!(asked(fence, node), None, "{sign}");
@@ -132,10 +132,10 @@ fn each_exclusion_names_the_node_its_rule_and_the_way_out() {
             ],
         ),
     ] {
-        let (reason, words) = asked(spec, node).expect("kept off");
+        let (reason, message) = asked(spec, node).expect("kept off");
         assert_eq!(reason, HeldBy::Excluded);
         for needed in needed {
-            assert!(words.contains(needed), "{needed}: {words}");
+            assert!(message.contains(needed), "{needed}: {message}");
         }
     }
     for (spec, node) in [
@@ -168,15 +168,16 @@ fn a_pause_lasts_until_its_last_entry_has_expired() {
         (json!([one(soon), for_ever]), Some(None)),
     ] {
         let policy = policy(json!({"pauseRequests": entries}));
-        let kept_off = keep_off(&policy, &node(|_| {}), time(NOON));
+        let kept_off = exclusion(&policy, &node(|_| {}), time(NOON));
         let until = until.map(|until| until.map(time));
         assert_eq!(kept_off.map(|it| it.until), until, "{entries}");
     }
     let entries = json!([one(later), one(past), for_ever]);
-    let (reason, words) = asked(json!({"pauseRequests": entries}), &node(|_| {})).expect("paused");
+    let (reason, message) =
+        asked(json!({"pauseRequests": entries}), &node(|_| {})).expect("paused");
     assert_eq!(reason, HeldBy::Paused);
     assert_eq!(
-        words,
+        message,
         "policy prod is paused by its `pauseRequests`: upgrade (until 2026-11-21T13:00:00Z), ops (new switches); take the entry \
          back, or create a NodeFence of your own"
     );
@@ -230,21 +231,21 @@ fn the_next_expiry_is_that_of_the_first_entry_of_any_policy() {
 #[test]
 fn a_machine_that_somebody_works_on_is_left_off() {
     let left = |policy: Option<&NodeFencingPolicy>, node: &NodeView| {
-        let left = leave_off(policy, node, time(NOON))?;
-        Some((left.reason, left.words))
+        let left = power_on_exclusion(policy, node, time(NOON))?;
+        Some((left.reason, left.message))
     };
     let fences_all = json!({"exclusions": {"maintenance": "Fence", "cordoned": "Fence"}});
     let fences_all = policy(fences_all);
     for policy in [None, Some(&fences_all)] {
         assert_eq!(left(policy, &node(|_| {})), None);
         let cordoned = node(|node| node.unschedulable = true);
-        let (reason, words) = left(policy, &cordoned).expect("left off");
+        let (reason, message) = left(policy, &cordoned).expect("left off");
         assert_eq!(reason, HeldBy::Excluded);
-        assert!(words.contains("kubectl uncordon worker-1"), "{words}");
+        assert!(message.contains("kubectl uncordon worker-1"), "{message}");
         let maintained = node(|node| condition(node, "MaintenanceInProgress", "True"));
-        let (reason, words) = left(policy, &maintained).expect("left off");
+        let (reason, message) = left(policy, &maintained).expect("left off");
         assert_eq!(reason, HeldBy::Maintenance);
-        assert!(words.contains("end the maintenance"), "{words}");
+        assert!(message.contains("end the maintenance"), "{message}");
     }
     let paused = policy(json!({"pauseRequests": [{"name": "ops"}]}));
     let (reason, _) = left(Some(&paused), &node(|_| {})).expect("left off");
@@ -259,11 +260,11 @@ fn a_policy_with_a_window_that_cannot_be_used_leaves_every_node_alone() {
     let cordoned = node(|node| node.unschedulable = true);
     let broken = json!({"windows": window("Moon/Base")});
     for node in [node(|_| {}), cordoned] {
-        let (reason, words) = asked(broken.clone(), &node).expect("kept off");
+        let (reason, message) = asked(broken.clone(), &node).expect("kept off");
         assert_eq!(reason, HeldBy::InvalidWindow);
         assert!(
-            words.contains("`timeZone` Moon/Base") && words.contains("NodeFence of your own"),
-            "{words}"
+            message.contains("`timeZone` Moon/Base") && message.contains("NodeFence of your own"),
+            "{message}"
         );
     }
     let up = node(|_| {});

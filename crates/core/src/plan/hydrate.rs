@@ -3,16 +3,16 @@
 //! It comes from the record, and only ever makes the rest stricter (S3): a word that was refused, a device that has lied, a command that may
 //! still land. So does what other NodeFences have sent to the machine.
 
-use super::super::incident::{Decision, Elsewhere, Settings};
+use super::super::incident::{Decision, ForeignCommands, Settings};
 use super::super::memory::Memory;
 use super::super::stage::Stage;
 use super::level::{CONTRADICTION, ORDER_MIN, order_max};
-use super::prove::witness;
-use super::{Moment, READ_PACE, look_again};
+use super::prove::proof_source;
+use super::{Moment, READ_PACE, poll_again};
 use std::time::Duration;
 
 /// Once: what the process before us has left.
-pub(super) fn read_record(settings: &Settings, memory: &mut Memory, now: Duration) {
+pub(super) fn hydrate(settings: &Settings, memory: &mut Memory, now: Duration) {
     if memory.record_read {
         return;
     }
@@ -20,18 +20,21 @@ pub(super) fn read_record(settings: &Settings, memory: &mut Memory, now: Duratio
     memory.is_due = settings.record.due;
     // What has proven the machine down is what has to read off at the release, whatever serves the node by now (S15).
     for (level, devices) in &settings.record.proven_by {
-        let claimed = memory.learned.devices_claimed.entry(level.clone());
+        let claimed = memory.under_claim.devices_claimed.entry(level.clone());
         claimed.or_insert_with(|| devices.clone());
-        memory.learned.proven_by.clone_from(devices);
-        memory.learned.proven_by.sort_unstable();
+        memory.under_claim.proven_by.clone_from(devices);
+        memory.under_claim.proven_by.sort_unstable();
         let mut manual = settings.levels.iter().filter(|it| it.is_manual());
-        let by_word = manual.any(|it| it.name == *level);
-        memory.proven_off_by = Some(witness(devices, by_word));
+        let by_confirmation = manual.any(|it| it.name == *level);
+        memory.proven_off_by = Some(proof_source(devices, by_confirmation));
     }
     memory.proven_report = settings.record.reported.or(memory.proven_report);
-    memory.told_down |= settings.record.evidence;
-    let refuted = &settings.record.word_refuted;
-    memory.word_refuted = memory.word_refuted.take().or_else(|| refuted.clone());
+    memory.proof_published |= settings.record.evidence;
+    let refuted = &settings.record.confirmation_refused;
+    memory.confirmation_refused = memory
+        .confirmation_refused
+        .take()
+        .or_else(|| refuted.clone());
     if settings.record.contradictions.len() > memory.contradictions.len() {
         memory
             .contradictions
@@ -40,7 +43,7 @@ pub(super) fn read_record(settings: &Settings, memory: &mut Memory, now: Duratio
     // Whether they answered all along is not known.
     memory.silent.extend(settings.record.asked.iter().cloned());
     for device in &settings.record.contradicting {
-        memory.said.recall(device);
+        memory.power_history.recall(device);
     }
     // A proof has settled it, and nothing else was done since.
     if memory.is_contradicted() && !settings.record.tainted {
@@ -54,58 +57,63 @@ pub(super) fn read_record(settings: &Settings, memory: &mut Memory, now: Duratio
     }
     if settings.adopted {
         // No record names it.
-        let until = late(settings, now).max(now + settings.record.elsewhere.window);
+        let until = late(settings, now).max(now + settings.record.foreign_commands.window);
         memory.note_others_off(until);
     }
     // It may have begun when another NodeFence had just ended.
     if settings.record.evidence {
-        heed_elsewhere(settings, memory, now);
+        await_foreign_commands(settings, memory, now);
     }
 }
 
 /// Whoever claims the Node waits for what others have sent to its machine, if nobody knows what became of it (S23). Before, there is nothing that it
 /// could do harm to; after, they find the claim and send nothing more.
-pub(super) fn heed_elsewhere(settings: &Settings, memory: &mut Memory, now: Duration) {
-    memory.heeded = Elsewhere::default();
-    heed_more(settings, memory, now);
+pub(super) fn await_foreign_commands(settings: &Settings, memory: &mut Memory, now: Duration) {
+    memory.known_foreign_commands = ForeignCommands::default();
+    note_foreign_commands(settings, memory, now);
 }
 
 /// S23: with `recovery.strategy: None` others are told that the machine is down and rely on it, so every on that may still land has to be known
 /// first. Nobody sends one beside a claim, and who sent one before has written it down: a list that was made under the claim shows it, where the
 /// watch may be late.
-pub(super) fn heed_list(s: &Settings, m: &mut Memory, now: Duration) {
-    if s.only_proves() && !m.learned.others_listed && !s.record.elsewhere.by_watch {
-        m.learned.others_listed = true;
-        heed_elsewhere(s, m, now);
+pub(super) fn note_listed_commands(s: &Settings, m: &mut Memory, now: Duration) {
+    if s.only_proves() && !m.under_claim.others_listed && !s.record.foreign_commands.by_watch {
+        m.under_claim.others_listed = true;
+        await_foreign_commands(s, m, now);
     }
 }
 
 /// Until there is such a list.
 pub(super) fn unlisted(s: &Settings, m: &mut Memory, t: &Moment) -> Option<Decision> {
-    (s.only_proves() && !m.learned.others_listed).then(|| {
-        let words = "the power is read when it is known what other NodeFences have sent: they could not be listed";
-        look_again(m, Stage::Quiescing, words.to_owned(), t, READ_PACE)
+    (s.only_proves() && !m.under_claim.others_listed).then(|| {
+        let message = "the power is read when it is known what other NodeFences have sent: they could not be listed";
+        poll_again(m, Stage::Quiescing, message.to_owned(), t, READ_PACE)
     })
 }
 
 /// The same of what shows only now: the NodeFences are known by a watch, which may be late.
-pub(super) fn heed_more(settings: &Settings, memory: &mut Memory, now: Duration) {
-    let (elsewhere, heeded) = (settings.record.elsewhere, memory.heeded);
-    let until = late(settings, now).max(now + elsewhere.window);
-    let is_slower = elsewhere.window > heeded.window;
+pub(super) fn note_foreign_commands(settings: &Settings, memory: &mut Memory, now: Duration) {
+    let (foreign_commands, known_foreign_commands) = (
+        settings.record.foreign_commands,
+        memory.known_foreign_commands,
+    );
+    let until = late(settings, now).max(now + foreign_commands.window);
+    let is_slower = foreign_commands.window > known_foreign_commands.window;
     let is_new = |seen: bool, before: bool| seen && (!before || is_slower);
-    if is_new(elsewhere.off, heeded.off) || (elsewhere.orphaned && !heeded.orphaned) {
+    if is_new(foreign_commands.off, known_foreign_commands.off)
+        || (foreign_commands.orphaned && !known_foreign_commands.orphaned)
+    {
         memory.note_others_off(until);
     }
-    if is_new(elsewhere.on, heeded.on) {
+    if is_new(foreign_commands.on, known_foreign_commands.on) {
         memory.may_go_on_until = memory.may_go_on_until.max(Some(until));
     }
-    memory.heeded = Elsewhere {
-        by_watch: elsewhere.by_watch,
-        off: heeded.off || elsewhere.off,
-        on: heeded.on || elsewhere.on,
-        orphaned: heeded.orphaned || elsewhere.orphaned,
-        window: heeded.window.max(elsewhere.window),
+    memory.known_foreign_commands = ForeignCommands {
+        by_watch: foreign_commands.by_watch,
+        off: known_foreign_commands.off || foreign_commands.off,
+        on: known_foreign_commands.on || foreign_commands.on,
+        orphaned: known_foreign_commands.orphaned || foreign_commands.orphaned,
+        window: known_foreign_commands.window.max(foreign_commands.window),
     };
 }
 

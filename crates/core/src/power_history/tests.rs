@@ -8,7 +8,7 @@ type Answer = (u64, PowerState);
 
 use PowerState::{Off, On, Transitional, Unknown};
 
-fn heard(said: &mut Said, device: &str, answers: &[Answer], commanded: bool) {
+fn heard(history: &mut PowerHistory, device: &str, answers: &[Answer], commanded: bool) {
     let answer = |(second, state): &Answer| Reading {
         state: *state,
         raw: format!("{state:?}"),
@@ -22,12 +22,17 @@ fn heard(said: &mut Said, device: &str, answers: &[Answer], commanded: bool) {
         readings: answers.iter().map(answer).collect(),
         ..off_readings()[0].clone()
     };
-    said.note(&readings, commanded);
+    history.note(&readings, commanded);
 }
 
 /// Who contradicts these devices' off, and what it said.
-fn against(said: &Said, off: &[&str], count: usize, require: Require) -> Option<(String, String)> {
-    match said.contradiction(off, count, require)? {
+fn against(
+    history: &PowerHistory,
+    off: &[&str],
+    count: usize,
+    require: Require,
+) -> Option<(String, String)> {
+    match history.contradiction(off, count, require)? {
         NotProven::OnWhileOff { other, raw, .. } => Some((other, raw)),
         reason => panic!("{reason}"),
     }
@@ -35,13 +40,13 @@ fn against(said: &Said, off: &[&str], count: usize, require: Require) -> Option<
 
 /// Does anything speak against outlet `out`, alone in its level or beside `bmc`, after these answers to a command, or to none?
 fn is_against(commanded: bool, bmc: &[Answer], out: &[Answer]) -> bool {
-    let mut said = Said::default();
-    heard(&mut said, "bmc", bmc, commanded);
-    heard(&mut said, "out", out, commanded);
-    let alone = against(&said, &["out"], 1, Require::All).is_some();
+    let mut history = PowerHistory::default();
+    heard(&mut history, "bmc", bmc, commanded);
+    heard(&mut history, "out", out, commanded);
+    let alone = against(&history, &["out"], 1, Require::All).is_some();
     assert_eq!(
         alone,
-        against(&said, &["out", "bmc"], 2, Require::Any).is_some()
+        against(&history, &["out", "bmc"], 2, Require::Any).is_some()
     );
     alone
 }
@@ -80,37 +85,37 @@ fn the_order_tells_whether_a_device_that_fell_silent_contradicts() {
 /// S4: it is remembered from one try to the next, and an off that was there before a command is not the command's effect.
 #[test]
 fn what_was_said_is_remembered() {
-    let mut said = Said::default();
-    heard(&mut said, "out", &[(1, Off), (59, Off)], true);
-    heard(&mut said, "bmc", &[(1, On), (59, On)], true);
-    heard(&mut said, "out", &[(66, Off), (69, Off)], true);
-    heard(&mut said, "bmc", &[(66, Unknown)], true);
+    let mut history = PowerHistory::default();
+    heard(&mut history, "out", &[(1, Off), (59, Off)], true);
+    heard(&mut history, "bmc", &[(1, On), (59, On)], true);
+    heard(&mut history, "out", &[(66, Off), (69, Off)], true);
+    heard(&mut history, "bmc", &[(66, Unknown)], true);
     assert_eq!(
-        against(&said, &["bmc", "out"], 2, Require::Any),
+        against(&history, &["bmc", "out"], 2, Require::Any),
         Some(("bmc".to_owned(), "On".to_owned()))
     );
 
-    let mut said = Said::default();
-    heard(&mut said, "bmc", &[(1, On)], false);
-    heard(&mut said, "out", &[(1, Off)], false);
-    heard(&mut said, "out", &[(5, Off)], true);
-    assert!(against(&said, &["out"], 1, Require::All).is_some());
+    let mut history = PowerHistory::default();
+    heard(&mut history, "bmc", &[(1, On)], false);
+    heard(&mut history, "out", &[(1, Off)], false);
+    heard(&mut history, "out", &[(5, Off)], true);
+    assert!(against(&history, &["out"], 1, Require::All).is_some());
 }
 
 /// S2: of two supplies one may be on until the other one is off, and then the machine is.
 #[test]
 fn of_two_supplies_the_second_one_turns_the_machine_off() {
-    let mut said = Said::default();
-    heard(&mut said, "a", &[(10, Off)], true);
-    heard(&mut said, "b", &[(10, On)], true);
-    heard(&mut said, "bmc", &[(22, On), (30, Unknown)], true);
+    let mut history = PowerHistory::default();
+    heard(&mut history, "a", &[(10, Off)], true);
+    heard(&mut history, "b", &[(10, On)], true);
+    heard(&mut history, "bmc", &[(22, On), (30, Unknown)], true);
     let both = ["a", "b"];
-    assert_eq!(against(&said, &both, 2, Require::All), None);
-    heard(&mut said, "b", &[(20, Off)], true);
-    assert_eq!(against(&said, &both, 2, Require::All), None);
-    heard(&mut said, "bmc", &[(24, On), (30, Unknown)], true);
+    assert_eq!(against(&history, &both, 2, Require::All), None);
+    heard(&mut history, "b", &[(20, Off)], true);
+    assert_eq!(against(&history, &both, 2, Require::All), None);
+    heard(&mut history, "bmc", &[(24, On), (30, Unknown)], true);
     assert_eq!(
-        against(&said, &both, 2, Require::All),
+        against(&history, &both, 2, Require::All),
         Some(("bmc".to_owned(), "On".to_owned()))
     );
 }
@@ -118,26 +123,26 @@ fn of_two_supplies_the_second_one_turns_the_machine_off() {
 /// S22: once it has contradicted an off only its own Off settles that, also for a process that knows of it by the record.
 #[test]
 fn what_has_contradicted_has_to_say_off_itself() {
-    let mut said = Said::default();
-    heard(&mut said, "bmc", &[(14, On)], true);
-    heard(&mut said, "out", &[(10, Off)], true);
-    said.accuse(&["out"], 1, Require::All);
-    heard(&mut said, "out", &[(50, Off)], true);
-    assert!(against(&said, &["out"], 1, Require::All).is_some());
-    assert!(said.contradicting().eq(["bmc"]));
+    let mut history = PowerHistory::default();
+    heard(&mut history, "bmc", &[(14, On)], true);
+    heard(&mut history, "out", &[(10, Off)], true);
+    history.record_contradiction(&["out"], 1, Require::All);
+    heard(&mut history, "out", &[(50, Off)], true);
+    assert!(against(&history, &["out"], 1, Require::All).is_some());
+    assert!(history.contradicting().eq(["bmc"]));
     // Once more, before the off.
-    heard(&mut said, "bmc", &[(16, On)], true);
-    assert!(against(&said, &["out"], 1, Require::All).is_some());
-    heard(&mut said, "bmc", &[(60, Off)], true);
-    assert!(against(&said, &["out"], 1, Require::All).is_none());
-    assert_eq!(said.contradicting().count(), 0);
+    heard(&mut history, "bmc", &[(16, On)], true);
+    assert!(against(&history, &["out"], 1, Require::All).is_some());
+    heard(&mut history, "bmc", &[(60, Off)], true);
+    assert!(against(&history, &["out"], 1, Require::All).is_none());
+    assert_eq!(history.contradicting().count(), 0);
 
-    let mut later = Said::default();
+    let mut later = PowerHistory::default();
     later.recall("bmc");
     heard(&mut later, "out", &[(50, Off)], true);
     assert!(against(&later, &["out"], 1, Require::All).is_some());
     // What this process has heard itself is newer than the record.
-    let mut heard_off = Said::default();
+    let mut heard_off = PowerHistory::default();
     heard(&mut heard_off, "bmc", &[(60, Off)], true);
     heard_off.recall("bmc");
     assert_eq!(heard_off.contradicting().count(), 0);
@@ -154,13 +159,13 @@ fn another_machine_neither_speaks_against_nor_takes_back() {
         (reading.state, reading.asked) = (state, Duration::from_secs(second));
         readings
     };
-    let mut said = Said::default();
-    heard(&mut said, "out", &[(10, Off)], true);
-    said.note(&another(On, 20), true);
-    assert!(against(&said, &["out"], 1, Require::All).is_none());
-    heard(&mut said, "bmc", &[(21, On)], true);
-    said.note(&another(Off, 22), true);
-    assert!(against(&said, &["out"], 1, Require::All).is_some());
+    let mut history = PowerHistory::default();
+    heard(&mut history, "out", &[(10, Off)], true);
+    history.note(&another(On, 20), true);
+    assert!(against(&history, &["out"], 1, Require::All).is_none());
+    heard(&mut history, "bmc", &[(21, On)], true);
+    history.note(&another(Off, 22), true);
+    assert!(against(&history, &["out"], 1, Require::All).is_some());
 }
 
 /// S4, S5: an Off that no proof would take is no word either.
@@ -170,11 +175,11 @@ fn an_off_that_proves_nothing_takes_nothing_back() {
         let mut readings = off_readings().remove(0);
         readings.readings.truncate(1);
         change(&mut readings.readings[0]);
-        let mut said = Said::default();
-        heard(&mut said, "out", &[(1, Off)], true);
-        heard(&mut said, "bmc", &[(9, On)], true);
-        said.note(&readings, true);
-        against(&said, &["out"], 1, Require::All).is_none()
+        let mut history = PowerHistory::default();
+        heard(&mut history, "out", &[(1, Off)], true);
+        heard(&mut history, "bmc", &[(9, On)], true);
+        history.note(&readings, true);
+        against(&history, &["out"], 1, Require::All).is_none()
     };
     assert!(off(|_| {}));
     assert!(!off(|reading| reading.faults.push("interlock".to_owned())));
@@ -184,36 +189,36 @@ fn an_off_that_proves_nothing_takes_nothing_back() {
 /// L1: an outlet has power whatever the machine does that hangs on it.
 #[test]
 fn an_outlet_that_is_on_speaks_against_nothing() {
-    let mut said = Said::default();
-    heard(&mut said, "bmc", &[(10, Off)], true);
-    heard(&mut said, "outlet", &[(20, On)], true);
-    assert_eq!(against(&said, &["bmc"], 1, Require::All), None);
-    assert_eq!(against(&said, &["bmc"], 2, Require::Any), None);
-    assert!(said.knows("outlet") && !said.knows("another"));
+    let mut history = PowerHistory::default();
+    heard(&mut history, "bmc", &[(10, Off)], true);
+    heard(&mut history, "outlet", &[(20, On)], true);
+    assert_eq!(against(&history, &["bmc"], 1, Require::All), None);
+    assert_eq!(against(&history, &["bmc"], 2, Require::Any), None);
+    assert!(history.knows("outlet") && !history.knows("another"));
 }
 
 /// S2: of a level that needs all of its devices nothing is said before all of them are off.
 #[test]
 fn what_is_silent_is_not_off() {
-    let mut said = Said::default();
-    heard(&mut said, "a", &[(10, Off)], true);
-    heard(&mut said, "bmc", &[(20, On)], true);
-    assert_eq!(against(&said, &["a"], 2, Require::All), None);
-    assert!(against(&said, &["a"], 2, Require::Any).is_some());
+    let mut history = PowerHistory::default();
+    heard(&mut history, "a", &[(10, Off)], true);
+    heard(&mut history, "bmc", &[(20, On)], true);
+    assert_eq!(against(&history, &["a"], 2, Require::All), None);
+    assert!(against(&history, &["a"], 2, Require::Any).is_some());
 }
 
 /// S4: an outlet takes an off that changes nothing. It was turned off by us if it was seen to have power before.
 #[test]
 fn an_outlet_s_off_is_our_doing_if_it_had_power_before() {
     for (before, is_ours) in [(Some(On), true), (None, false), (Some(Unknown), false)] {
-        let mut said = Said::default();
-        heard(&mut said, "bmc", &[(1, On)], false);
+        let mut history = PowerHistory::default();
+        heard(&mut history, "bmc", &[(1, On)], false);
         if let Some(state) = before {
-            heard(&mut said, "outlet", &[(1, state)], false);
+            heard(&mut history, "outlet", &[(1, state)], false);
         }
-        heard(&mut said, "bmc", &[(9, On), (20, Unknown)], true);
-        heard(&mut said, "outlet", &[(10, Off)], true);
-        let against = against(&said, &["outlet"], 1, Require::All);
+        heard(&mut history, "bmc", &[(9, On), (20, Unknown)], true);
+        heard(&mut history, "outlet", &[(10, Off)], true);
+        let against = against(&history, &["outlet"], 1, Require::All);
         assert_eq!(against.is_none(), is_ours, "{before:?}");
     }
 }
@@ -221,36 +226,36 @@ fn an_outlet_s_off_is_our_doing_if_it_had_power_before() {
 /// S22: each of two that contradict an off may hang from then on, and the Off of one of them is no word of the other.
 #[test]
 fn of_two_that_contradict_both_are_remembered() {
-    let mut said = Said::default();
-    heard(&mut said, "out", &[(10, Off)], true);
-    heard(&mut said, "early", &[(12, On)], true);
+    let mut history = PowerHistory::default();
+    heard(&mut history, "out", &[(10, Off)], true);
+    heard(&mut history, "early", &[(12, On)], true);
     for bmc in ["bmc-1", "bmc-2"] {
-        heard(&mut said, bmc, &[(14, On)], true);
+        heard(&mut history, bmc, &[(14, On)], true);
     }
-    said.accuse(&["out"], 1, Require::All);
-    assert!(said.contradicting().eq(["bmc-1", "bmc-2"]));
-    heard(&mut said, "bmc-1", &[(15, Off)], true);
-    heard(&mut said, "out", &[(16, On), (30, Off)], true);
-    let found = against(&said, &["out"], 1, Require::All);
+    history.record_contradiction(&["out"], 1, Require::All);
+    assert!(history.contradicting().eq(["bmc-1", "bmc-2"]));
+    heard(&mut history, "bmc-1", &[(15, Off)], true);
+    heard(&mut history, "out", &[(16, On), (30, Off)], true);
+    let found = against(&history, &["out"], 1, Require::All);
     assert_eq!(found, Some(("bmc-2".to_owned(), "On".to_owned())));
     // Of a level that needs both of its devices one that reads off contradicts nobody.
-    let mut said = Said::default();
-    heard(&mut said, "out", &[(10, Off)], true);
-    heard(&mut said, "bmc", &[(14, On)], true);
-    said.accuse(&["out"], 2, Require::All);
-    assert_eq!(said.contradicting().count(), 0);
+    let mut history = PowerHistory::default();
+    heard(&mut history, "out", &[(10, Off)], true);
+    heard(&mut history, "bmc", &[(14, On)], true);
+    history.record_contradiction(&["out"], 2, Require::All);
+    assert_eq!(history.contradicting().count(), 0);
 }
 
 /// S22: a FenceDevice that somebody has pointed at outlets since takes nothing back by being on.
 #[test]
 fn one_that_has_contradicted_and_reads_outlets_now_has_to_say_off_too() {
-    let mut said = Said::default();
-    said.recall("outlet");
-    heard(&mut said, "bmc", &[(10, Off)], true);
-    heard(&mut said, "outlet", &[(20, On)], true);
-    assert!(said.contradicting().eq(["outlet"]));
-    heard(&mut said, "outlet", &[(21, Off), (22, On)], true);
-    assert_eq!(said.contradicting().count(), 0);
+    let mut history = PowerHistory::default();
+    history.recall("outlet");
+    heard(&mut history, "bmc", &[(10, Off)], true);
+    heard(&mut history, "outlet", &[(20, On)], true);
+    assert!(history.contradicting().eq(["outlet"]));
+    heard(&mut history, "outlet", &[(21, Off), (22, On)], true);
+    assert_eq!(history.contradicting().count(), 0);
 }
 
 /// S4: of two answers that come in the wrong order the one to the later question counts.
@@ -261,11 +266,11 @@ fn an_answer_that_was_overtaken_says_nothing() {
         ((20, Off), (10, On), false),
         ((20, Off), (50, On), true),
     ] {
-        let mut said = Said::default();
-        heard(&mut said, "out", &[(15, Off)], true);
-        heard(&mut said, "bmc", &[first], true);
-        heard(&mut said, "bmc", &[late], true);
-        let found = against(&said, &["out"], 1, Require::All);
+        let mut history = PowerHistory::default();
+        heard(&mut history, "out", &[(15, Off)], true);
+        heard(&mut history, "bmc", &[first], true);
+        heard(&mut history, "bmc", &[late], true);
+        let found = against(&history, &["out"], 1, Require::All);
         assert_eq!(found.is_some(), is_against, "{first:?} {late:?}");
     }
 }
@@ -279,7 +284,7 @@ fn an_answer_to_an_earlier_question_is_older() {
         answered: seconds(answered),
         ..off_readings()[0].readings[0].clone()
     };
-    let off = LastWord::Off {
+    let off = LastReading::Off {
         since: seconds(10),
         commanded: true,
     };
@@ -292,7 +297,7 @@ fn an_answer_to_an_earlier_question_is_older() {
         let reading = reading(asked, answered);
         assert_eq!(off.is_newer_than(&reading), is_older, "{asked}, {answered}");
     }
-    let on = LastWord::On {
+    let on = LastReading::On {
         asked: seconds(10),
         raw: "On".to_owned(),
         contradicts: false,
@@ -300,7 +305,7 @@ fn an_answer_to_an_earlier_question_is_older() {
     for (asked, is_older) in [(9, true), (10, false), (11, false)] {
         assert_eq!(on.is_newer_than(&reading(asked, 12)), is_older, "{asked}");
     }
-    assert!(!LastWord::Fed.is_newer_than(&reading(0, 0)));
+    assert!(!LastReading::Fed.is_newer_than(&reading(0, 0)));
 }
 
 /// Who said On in the very last moment in which it may have been before the off is not accused of it.
@@ -308,21 +313,21 @@ fn an_answer_to_an_earlier_question_is_older() {
 fn an_on_of_the_moment_of_the_off_contradicts_nobody() {
     let since = Duration::from_secs(10);
     let accused = |asked: Duration| {
-        let off = LastWord::Off {
+        let off = LastReading::Off {
             since,
             commanded: true,
         };
-        let on = LastWord::On {
+        let on = LastReading::On {
             asked,
             raw: "On".to_owned(),
             contradicts: false,
         };
-        let mut said = Said {
-            words: [("bmc".to_owned(), off), ("out".to_owned(), on)].into(),
+        let mut history = PowerHistory {
+            last: [("bmc".to_owned(), off), ("out".to_owned(), on)].into(),
             was_on: BTreeMap::new(),
         };
-        said.accuse(&["bmc"], 1, Require::All);
-        said.words["out"].contradicts()
+        history.record_contradiction(&["bmc"], 1, Require::All);
+        history.last["out"].contradicts()
     };
     assert!(!accused(since + TOGETHER_MAX));
     assert!(accused(since + TOGETHER_MAX + Duration::from_nanos(1)));

@@ -1,19 +1,19 @@
-//! Who has said that a machine is off, for the words when it was not so.
+//! What a proof rested on, for the messages when it was wrong.
 
-/// Who has said that the machine is off.
+/// What confirmed the machine off.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Witness {
+pub enum ProofSource {
     /// A human, by `spec.manualConfirmation`.
-    Word,
+    Confirmation,
     /// These FenceDevices, in order.
     Devices(Vec<String>),
 }
 
-impl Witness {
+impl ProofSource {
     /// In words, as the subject of a sentence.
-    pub fn words(&self) -> String {
+    pub fn message(&self) -> String {
         match self {
-            Self::Word => "a human's word (`spec.manualConfirmation`)".to_owned(),
+            Self::Confirmation => "a human's word (`spec.manualConfirmation`)".to_owned(),
             Self::Devices(devices) => format!("FenceDevice {}", devices.join(", ")),
         }
     }
@@ -21,7 +21,7 @@ impl Witness {
     /// What people have to do if it was not so.
     pub fn way_out(&self) -> &'static str {
         match self {
-            Self::Word => {
+            Self::Confirmation => {
                 "they looked at another one; see which, and give no word for this Node again before that is known"
             }
             Self::Devices(_) => {
@@ -32,9 +32,9 @@ impl Witness {
 }
 
 /// Who said that the machine was off, and what people have to do if it was not so. Of an adopted mark nobody knows: its record is gone.
-pub fn said_off(witness: Option<&Witness>) -> (String, &'static str) {
-    match witness {
-        Some(witness) => (witness.words(), witness.way_out()),
+pub fn reported_off(proof_source: Option<&ProofSource>) -> (String, &'static str) {
+    match proof_source {
+        Some(proof_source) => (proof_source.message(), proof_source.way_out()),
         None => (
             "its device".to_owned(),
             "it lies or is wired to another machine; see which, and correct the FenceDevice before the node fails again",

@@ -7,26 +7,26 @@ use super::super::delay::HeldCondition;
 use super::super::incident::{Decision, Settings};
 use super::super::memory::Memory;
 use super::super::observed::{NodeView, Ready};
+use super::super::proof_source::ProofSource;
 use super::super::release::{booted_anew, never_went_down};
 use super::super::stage::Stage;
 use super::super::taint::is_quarantined;
-use super::super::witness::Witness;
 use super::abort::{abort, accuse, still_accused, taken_back, with_accused};
-use super::{Moment, Standing, close, is_proven, power_on, standing, wait};
+use super::{Moment, NodePhase, close, is_proven, node_phase, power_on, wait};
 
 /// A word is no proof, though it stands for one.
-fn is_by_word(m: &Memory) -> bool {
-    m.proven_off_by == Some(Witness::Word)
+fn is_by_confirmation(m: &Memory) -> bool {
+    m.proven_off_by == Some(ProofSource::Confirmation)
 }
 
 /// What has become of a word says nothing of their proof.
 fn is_by_devices(m: &Memory) -> bool {
-    matches!(m.proven_off_by, Some(Witness::Devices(_)))
+    matches!(m.proven_off_by, Some(ProofSource::Devices(_)))
 }
 
 /// What was known of the machine.
 pub(super) fn was_down(m: &Memory) -> &'static str {
-    match is_by_word(m) {
+    match is_by_confirmation(m) {
         true => "the machine counted as down on a human's word",
         false => "the machine was proven down",
     }
@@ -34,7 +34,7 @@ pub(super) fn was_down(m: &Memory) -> &'static str {
 
 /// The end of an incident that only proves.
 pub(super) fn confirmed(m: &Memory) -> String {
-    let what = match is_by_word(m) {
+    let what = match is_by_confirmation(m) {
         true => "counts as down on a human's word",
         false => "is proven down",
     };
@@ -63,15 +63,15 @@ pub(super) fn ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -
     {
         return Some(decision);
     }
-    let (stage, words) = why_ended(s, m, node, t)?;
+    let (stage, message) = why_ended(s, m, node, t)?;
     // What was said when the claim went is what counts.
     let is_new = m.ending.is_none() && stage != Stage::Recovered;
     let is_refuted = never_went_down(node, s.boot_id.as_deref()) && m.accused.is_none();
     if (is_new || is_refuted) && !m.tainted && !s.record.tainted {
         accuse(s, m, node, t);
     }
-    let words = with_accused(m, words);
-    Some(still_accused(m, close(stage, words)))
+    let message = with_accused(m, message);
+    Some(still_accused(m, close(stage, message)))
 }
 
 /// Has `out-of-service` of this incident been taken away by it? Whoever has not seen the taint stand knows it by the quarantine, unless the kubelet
@@ -99,18 +99,18 @@ fn why_ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Optio
     }
     let removed = m.claim.as_ref().is_some_and(|claim| claim.seen) && !m.dropping;
     if m.tainted || removed || s.record.tainted {
-        let words = format!(
+        let message = format!(
             "somebody else removed our taints from Node {}: the incident ends, nothing is set again",
             node.name
         );
-        return Some((Stage::Aborted, words));
+        return Some((Stage::Aborted, message));
     }
     if s.adopted {
-        let words = format!(
+        let message = format!(
             "the taint of Node {} that this NodeFence was made for is gone",
             node.name
         );
-        return Some((Stage::Aborted, words));
+        return Some((Stage::Aborted, message));
     }
     if let Some(ending) = taken_back(s) {
         return Some(ending);
@@ -153,24 +153,24 @@ fn why_ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Optio
 /// an off, whenever it came, has to be settled by this process.
 pub(super) fn is_confirmed_down(s: &Settings, m: &Memory, node: &NodeView) -> bool {
     s.only_proves()
-        && m.told_down
+        && m.proof_published
         && m.has_not_reported(node)
         && m.proof_doubted.is_none()
         && m.contradictions.is_empty()
-        && (m.word_refuted.is_none() || is_by_devices(m))
+        && (m.confirmation_refused.is_none() || is_by_devices(m))
 }
 
 /// The machine was proven down, and nothing else is wanted. An off that may still land would turn off what somebody turns on: it is waited for
 /// before anybody is told (`NodeConfirmedDown`), for then others go by it (S23).
 pub(super) fn late_off(s: &Settings, m: &Memory, t: &Moment) -> Option<Decision> {
     let until = m.late_off_until(t.now).filter(|_| s.only_proves())?;
-    let words = format!(
+    let message = format!(
         "{}; {}: leave it off until the incident has ended",
         was_down(m),
-        m.late_off_words()
+        m.late_off_message()
     );
     // Verified it is; what is read again later has its own time.
-    let waits = wait(Stage::Tainting, words).until(until);
+    let waits = wait(Stage::Tainting, message).until(until);
     Some(Decision {
         deadline: Some(until),
         ..waits
@@ -186,8 +186,8 @@ pub(super) fn confirmed_down(
     t: &Moment,
 ) -> Decision {
     late_off(s, m, t).unwrap_or_else(|| {
-        let words = confirmed(m);
-        abort(m, node, claim, Stage::ConfirmedDown, words)
+        let message = confirmed(m);
+        abort(m, node, claim, Stage::ConfirmedDown, message)
     })
 }
 
@@ -199,19 +199,19 @@ fn no_longer_holds(
     node: &NodeView,
     t: &Moment,
 ) -> Option<(Stage, String)> {
-    if let Some(words) = broken(s, m, node) {
-        return Some((Stage::Aborted, format!("{words}: nothing was touched")));
+    if let Some(message) = broken(s, m, node) {
+        return Some((Stage::Aborted, format!("{message}: nothing was touched")));
     }
     m.is_due |= t.now >= s.not_before;
     // It was held, or nobody looked, and the node went on meanwhile: of another outage the policy wants to wait anew. The date is compared for
     // equality alone, whoever's clock it is of.
     let gone = |it: &&HeldCondition| m.is_due && !it.holds(node);
     let gone = s.condition.as_ref().filter(gone)?;
-    let words = format!(
+    let message = format!(
         "Node {} is not {}={} any more, or not since the same time, and nothing of the incident is on it: what it shows now is for the policy to judge anew",
         node.name, gone.type_, gone.status
     );
-    Some((Stage::Aborted, words))
+    Some((Stage::Aborted, message))
 }
 
 /// Why the node does not have to be fenced after all, if its condition has broken before the policy's wait was over.
@@ -228,10 +228,12 @@ pub(super) fn broken(s: &Settings, m: &Memory, node: &NodeView) -> Option<String
 
 /// Is nothing of the incident on the Node: neither its claim, nor a taint beside it that may be its own?
 pub fn is_bare(s: &Settings, m: &Memory, node: &NodeView) -> bool {
-    match standing(s, node) {
-        Standing::Unclaimed => true,
-        Standing::ForeignTaint => !may_have_tainted(s, m, node),
-        Standing::Claimed(_) | Standing::Tainted(_) | Standing::Overruled(_) => false,
+    match node_phase(s, node) {
+        NodePhase::Unclaimed => true,
+        NodePhase::ForeignTaint => !may_have_tainted(s, m, node),
+        NodePhase::Claimed(_) | NodePhase::Tainted(_) | NodePhase::ForeignTaintBesideClaim(_) => {
+            false
+        }
     }
 }
 

@@ -1,108 +1,110 @@
 //! Do the answers of a level's devices allow a claim?
 
 use super::super::incident::{Device, Level, Settings};
+use super::super::manual_confirmation;
 use super::super::memory::Memory;
 use super::super::proof::NotProven;
 use super::super::reading::{PowerState, Reading};
-use super::super::word;
 use super::level::{
-    CONTRADICTION, Failure, against, answer, judge_level, state_word, uncontrolled,
+    CONTRADICTION, Failure, against, judge_level, state_name, uncontrolled, verified_reading,
 };
 use fencing_api::settings::FenceMode;
 
 /// Escalation: the machine is not off, and nothing may turn it off (ConfirmOnly).
-pub const STILL_ON: &str = "StillOn";
+pub const NOT_OFF: &str = "StillOn";
 
 /// Why the level's devices do not allow a claim.
-pub(super) enum Unusable {
+pub(super) enum Refusal {
     /// They work, and the machine is not off (ConfirmOnly), or some say so and some do not.
-    StillOn(Failure),
+    NotOff(Failure),
     /// They do not answer, or not for this machine.
     Failed(Failure),
 }
 
 /// Do the answers allow a claim? In ConfirmOnly the machine has to read Off already.
-pub(super) fn usable(s: &Settings, m: &Memory, level: &Level) -> Result<(), Unusable> {
-    let (mode, sights) = (s.mode, &m.learned.sights);
-    if let (true, Some(words)) = (level.is_manual(), &m.word_refuted) {
-        return Err(Unusable::Failed(Failure {
+pub(super) fn precheck(s: &Settings, m: &Memory, level: &Level) -> Result<(), Refusal> {
+    let (mode, answers) = (s.mode, &m.under_claim.answers);
+    if let (true, Some(message)) = (level.is_manual(), &m.confirmation_refused) {
+        return Err(Refusal::Failed(Failure {
             reason: "ConfirmationRefused",
-            words: words.clone(),
+            message: message.clone(),
         }));
     }
-    let still_on = |device: &Device, reading: &Reading| {
-        let words = format!(
+    let not_off = |device: &Device, reading: &Reading| {
+        let message = format!(
             "FenceDevice {} reads {} ({}): mode ConfirmOnly never turns a machine off: cut its power by hand; or release this NodeFence \
              (`spec.desiredState: Released`), which keeps its mode, and create another in mode PowerOff",
             device.name,
-            state_word(reading.state),
+            state_name(reading.state),
             reading.raw,
         );
         let failure = Failure {
-            reason: STILL_ON,
-            words,
+            reason: NOT_OFF,
+            message,
         };
         match device.outlets {
-            false => Unusable::StillOn(failure),
+            false => Refusal::NotOff(failure),
             // A machine that was switched off otherwise leaves its outlets on: the next level has its turn.
-            true => Unusable::Failed(failure),
+            true => Refusal::Failed(failure),
         }
     };
     // Where one device is enough, another one that says that the machine is on speaks against it as well (S4); those of the machine itself
     // first, whatever they are called.
     let on = |outlets: bool| {
         let devices = level.devices.iter();
-        against(devices.filter(|it| it.outlets == outlets), sights)
+        against(devices.filter(|it| it.outlets == outlets), answers)
     };
     if mode == FenceMode::ConfirmOnly {
-        let still_on = on(false)
+        let not_off = on(false)
             .or_else(|| on(true))
-            .map(|(device, reading)| still_on(device, reading));
+            .map(|(device, reading)| not_off(device, reading));
         // Nothing that is read now could prove it, and a claim would only be given back. Nor would another mode help, whose record knows
         // nothing of it.
         let contradiction = contradicted(m, level).map(|reason| Failure {
             reason: CONTRADICTION,
-            words: reason.to_string(),
+            message: reason.to_string(),
         });
-        match (still_on, contradiction) {
+        match (not_off, contradiction) {
             (None, None) => {}
-            (Some(still_on), None) => return Err(still_on),
-            (Some(Unusable::StillOn(_)), Some(failure)) => return Err(Unusable::StillOn(failure)),
-            (_, Some(failure)) => return Err(Unusable::Failed(failure)),
+            (Some(not_off), None) => return Err(not_off),
+            (Some(Refusal::NotOff(_)), Some(failure)) => return Err(Refusal::NotOff(failure)),
+            (_, Some(failure)) => return Err(Refusal::Failed(failure)),
         }
     }
     judge_level(level, |device| {
-        let reading = answer(device, sights).map_err(|mut failure| {
-            let on = against(s.witnesses(level), sights).filter(|_| device.manual);
-            failure.words += &word::beside(on.map(|(other, said)| (other.name.as_str(), said)));
-            Unusable::Failed(failure)
+        let reading = verified_reading(device, answers).map_err(|mut failure| {
+            let on = against(s.other_devices(level), answers).filter(|_| device.manual);
+            failure.message +=
+                &manual_confirmation::beside(on.map(|(other, said)| (other.name.as_str(), said)));
+            Refusal::Failed(failure)
         })?;
         // Nor is such a machine turned off: whether it went off nobody could tell.
         let fails = match reading.state {
             PowerState::Off => uncontrolled(s, m, device),
             _ => None,
         };
-        fails.map_or(Ok(()), |it| Err(Unusable::Failed(it)))
+        fails.map_or(Ok(()), |it| Err(Refusal::Failed(it)))
     })
 }
 
 /// What a look has shown is remembered by the next process, too.
 pub(super) fn note_contradiction(m: &mut Memory, level: &Level) {
     let off = seen_off(m, level);
-    m.said.accuse(&off, level.devices.len(), level.require);
+    m.power_history
+        .record_contradiction(&off, level.devices.len(), level.require);
 }
 
 /// What speaks against the devices of the level that have just been seen off.
 fn contradicted(m: &Memory, level: &Level) -> Option<NotProven> {
     let off = seen_off(m, level);
-    m.said
+    m.power_history
         .contradiction(&off, level.devices.len(), level.require)
 }
 
 /// The devices of the level that have just been seen off; of a human's word none.
 fn seen_off<'a>(m: &Memory, level: &'a Level) -> Vec<&'a str> {
     let off = level.devices.iter().filter(|device| {
-        let reading = answer(device, &m.learned.sights);
+        let reading = verified_reading(device, &m.under_claim.answers);
         !device.manual && reading.is_ok_and(|it| it.state == PowerState::Off)
     });
     off.map(|it| it.name.as_str()).collect()

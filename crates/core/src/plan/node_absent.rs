@@ -3,8 +3,8 @@
 use super::super::incident::{Decision, Settings};
 use super::super::memory::Memory;
 use super::super::observed::{NodeView, Observed};
+use super::super::proof_source::reported_off;
 use super::super::stage::Stage;
-use super::super::witness::said_off;
 use super::level::CONTRADICTION;
 use super::{Moment, close, power_on, tainted};
 
@@ -35,32 +35,32 @@ fn is_back(s: &Settings, m: &mut Memory, node: &NodeView, anew: String) -> Decis
     let was_proven = was_tainted || m.proven_off_by.is_some();
     if was_proven && s.boot_id.as_deref() == Some(node.boot_id.as_str()) {
         m.proof_refuted = true;
-        let (said, way_out) = said_off(m.proven_off_by.as_ref());
+        let (said, way_out) = reported_off(m.proven_off_by.as_ref());
         let data = match was_tainted || s.only_proves() {
             true => "; check the volumes' data, then reboot the node",
             false => "",
         };
-        let words = format!(
+        let message = format!(
             "{anew}; it is in boot {}, in which {said} said that it was off: its machine never went down: {way_out}{data}",
             node.boot_id
         );
-        return close(Stage::Aborted, words.clone()).escalated(CONTRADICTION, words);
+        return close(Stage::Aborted, message.clone()).escalated(CONTRADICTION, message);
     }
     let is_marked = s.deletes_node() && was_tainted;
     // Whoever deletes the Node writes down before that everything has detached. Where somebody else has deleted it, more may have come since.
     let was_free = (m.releasing || s.record.detached) && !m.attached_again;
     if is_marked && was_free {
-        let words = format!(
+        let message = format!(
             "Node {} was deleted when its machine was proven down and its volumes were free; the machine is back, with UID {}",
             s.node, node.uid
         );
-        return close(Stage::Recovered, words);
+        return close(Stage::Recovered, message);
     }
-    let words = match is_marked {
+    let message = match is_marked {
         true => format!(
             "{anew}; nothing of it is deleted any more: what is still attached is Kubernetes' to detach"
         ),
         false => anew,
     };
-    close(Stage::Aborted, words)
+    close(Stage::Aborted, message)
 }

@@ -1,20 +1,20 @@
-//! A human's word that the machine is off (`spec.manualConfirmation` of a NodeFence): what it counts for, and for how long.
+//! A manual confirmation that the machine is off (`spec.manualConfirmation` of a NodeFence): what it is worth, and for how long.
 //!
-//! It stands in for the reading of a device where no device can answer any more, a dark rack above all. It is about one Node,
-//! by its UID, and power comes back without asking whoever gave the word, so it dies. It is one reading among others: the quiesce,
-//! the kubelet's Lease and every device that does answer may still speak against it.
+//! It stands in for the reading of a device where no device can answer any more, in a rack without power above all. It is about one Node, by its
+//! UID, and power may come back without a notice to the one who confirmed, so it expires. It is one reading among others: the quiesce, the
+//! kubelet's Lease and every device that does answer may still contradict it.
 
 use super::delay::Since;
 use super::incident::Settings;
 use super::reading::Reading;
 use std::time::Duration;
 
-/// A word counts this long: long enough to claim, to quiesce and to see the volumes off.
-pub const WORD_LIFE: Duration = Duration::from_secs(15 * 60);
+/// A confirmation is valid this long: long enough to claim, to quiesce and to see the volumes off.
+pub const CONFIRMATION_LIFE: Duration = Duration::from_secs(15 * 60);
 
-/// What a human has said.
+/// What was confirmed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Word {
+pub struct ManualConfirmation {
     /// Who.
     pub user: String,
     /// UID of the Node that it is about.
@@ -25,50 +25,50 @@ pub struct Word {
     pub is_ahead: bool,
 }
 
-/// A word that counts now.
+/// A confirmation that is valid now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Heard {
-    /// Who gave it.
+pub struct ValidConfirmation {
+    /// Who confirmed.
     pub user: String,
-    /// It counts until then (time since boot).
+    /// Valid until then (time since boot).
     pub valid_until: Duration,
 }
 
-/// The word that counts at `now` (time since boot); otherwise why there is none, and the way out.
-pub fn heard(settings: &Settings, now: Duration) -> Result<Heard, String> {
+/// The confirmation that is valid at `now` (time since boot); otherwise why there is none, and the way out.
+pub fn valid_confirmation(settings: &Settings, now: Duration) -> Result<ValidConfirmation, String> {
     let fence = &settings.fence;
     let node_uid = settings.node_uid.as_deref().unwrap_or_default();
-    let Some(word) = &settings.word else {
+    let Some(confirmation) = &settings.confirmation else {
         return Err(format!(
             "nobody has confirmed that the machine is off; look at it, cut its power, and set `spec.manualConfirmation` of NodeFence {fence}, for Node UID {node_uid}"
         ));
     };
-    let (user, another) = (&word.user, another(settings));
-    if word.node_uid != node_uid {
+    let (user, another) = (&confirmation.user, another(settings));
+    if confirmation.node_uid != node_uid {
         return Err(format!(
             "the word of {user} is about Node UID {}, NodeFence {fence} is about Node UID {node_uid}: it confirms nothing; {another}",
-            word.node_uid
+            confirmation.node_uid
         ));
     }
-    if word.is_ahead {
+    if confirmation.is_ahead {
         return Err(format!(
             "the word of {user} is dated in the future, by the clock of the operator: it confirms nothing; see that the clocks of the operator's nodes are right, {another} with the current time"
         ));
     }
-    let valid_until = word.given.over(WORD_LIFE);
+    let valid_until = confirmation.given.over(CONFIRMATION_LIFE);
     if now >= valid_until {
         return Err(format!(
             "the word of {user} is more than {} minutes old: power may have come back; look again, {another}",
-            WORD_LIFE.as_secs() / 60
+            CONFIRMATION_LIFE.as_secs() / 60
         ));
     }
-    Ok(Heard {
+    Ok(ValidConfirmation {
         user: user.clone(),
         valid_until,
     })
 }
 
-/// A NodeFence takes one word, and keeps the Node until it is released. One that was made of a mark is made of it again.
+/// A NodeFence takes one confirmation, and keeps the Node until it is released. One that was made of a mark is made of it again.
 fn another(settings: &Settings) -> &'static str {
     match settings.adopted {
         true => {
@@ -92,7 +92,10 @@ pub fn beside(on: Option<(&str, &Reading)>) -> String {
 
 /// Why the word counts for nothing any more: this sign of life has spoken against it (S21).
 pub fn refused(settings: &Settings, sign: &str) -> String {
-    let user = settings.word.as_ref().map_or("a human", |word| &word.user);
+    let user = settings
+        .confirmation
+        .as_ref()
+        .map_or("a human", |confirmation| &confirmation.user);
     let another = another(settings);
     format!(
         "the confirmation of {user} is refused for good: {sign}; see that the machine has no power, or correct the device if it is wired to another machine; then {another}"
@@ -107,12 +110,12 @@ mod tests {
     use jiff::{SignedDuration, Timestamp};
 
     /// What is heard at so many seconds of a word that was given so many seconds before 100 s.
-    fn at(now: u64, age: i64, node_uid: &str) -> Result<Heard, String> {
+    fn at(now: u64, age: i64, node_uid: &str) -> Result<ValidConfirmation, String> {
         let first_heard = Now {
             boot: Duration::from_secs(100),
             wall: Timestamp::UNIX_EPOCH,
         };
-        let word = Word {
+        let confirmation = ManualConfirmation {
             user: "alice".to_owned(),
             node_uid: node_uid.to_owned(),
             is_ahead: false,
@@ -122,10 +125,10 @@ mod tests {
             ),
         };
         let settings = Settings {
-            word: Some(word),
+            confirmation: Some(confirmation),
             ..fixtures::settings()
         };
-        heard(&settings, Duration::from_secs(now))
+        valid_confirmation(&settings, Duration::from_secs(now))
     }
 
     #[test]
@@ -153,7 +156,7 @@ mod tests {
             wall: Timestamp::UNIX_EPOCH,
         };
         let said = |is_ahead| Settings {
-            word: Some(Word {
+            confirmation: Some(ManualConfirmation {
                 user: "alice".to_owned(),
                 node_uid: "uid-1".to_owned(),
                 given: Since::at(Timestamp::UNIX_EPOCH, now),
@@ -161,8 +164,8 @@ mod tests {
             }),
             ..fixtures::settings()
         };
-        assert!(heard(&said(false), Duration::from_secs(100)).is_ok());
-        let ahead = heard(&said(true), Duration::from_secs(100)).expect_err("ahead");
+        assert!(valid_confirmation(&said(false), Duration::from_secs(100)).is_ok());
+        let ahead = valid_confirmation(&said(true), Duration::from_secs(100)).expect_err("ahead");
         assert_eq!(
             ahead,
             "the word of alice is dated in the future, by the clock of the operator: it confirms nothing; see that the clocks of the operator's \
@@ -194,7 +197,7 @@ mod tests {
 
     #[test]
     fn whoever_waits_for_a_word_is_told_where_to_give_it() {
-        let nobody = heard(&fixtures::settings(), Duration::ZERO).expect_err("nobody");
+        let nobody = valid_confirmation(&fixtures::settings(), Duration::ZERO).expect_err("nobody");
         assert_eq!(
             nobody,
             "nobody has confirmed that the machine is off; look at it, cut its power, and set `spec.manualConfirmation` of \

@@ -4,31 +4,35 @@
 //! not seen through, ours would hang over the machine: it comes back, runs pods, and loses its Node weeks later. So a Node with a finalizer is
 //! not deleted at all, and one that somebody has deleted is no lock: nothing is begun on it, no volume is taken under it, and it is waited for.
 
-use super::super::hold::HeldBy;
-use super::super::incident::{Decision, Settings};
-use super::super::observed::NodeView;
-use super::super::quiesce::shorten;
-use super::super::release::booted_anew;
-use super::super::stage::Stage;
-use super::watch::WATCH_PERIOD;
-use super::{Moment, held, wait};
+use super::super::watch::WATCH_PERIOD;
+use super::super::{Moment, held, wait};
+use crate::hold::HeldBy;
+use crate::incident::{Decision, Settings};
+use crate::observed::NodeView;
+use crate::quiesce::shorten;
+use crate::release::booted_anew;
+use crate::stage::Stage;
 
 /// A claim would be gone with the Node, at any moment.
-pub(super) fn before_the_claim(s: &Settings, node: &NodeView, t: &Moment) -> Option<Decision> {
+pub(in crate::plan) fn before_the_claim(
+    s: &Settings,
+    node: &NodeView,
+    t: &Moment,
+) -> Option<Decision> {
     if !s.deletes_node() || !node.deleting {
         return None;
     }
-    let words = format!(
+    let message = format!(
         "Node {} is being deleted{}: it is not claimed to be deleted (`recovery.strategy: DeleteNode`), for the claim would go with it at any moment; {}, or release this NodeFence (`spec.desiredState: Released`)",
         node.name,
         by_whom(node),
         way_out(node)
     );
-    Some(held(HeldBy::NodeDeleted, words).until(t.now + WATCH_PERIOD))
+    Some(held(HeldBy::NodeDeleted, message).until(t.now + WATCH_PERIOD))
 }
 
 /// Why no volume is taken from the machine, as the rest of a sentence that says what is waited for.
-pub(super) fn is_no_lock(node: &NodeView) -> Option<String> {
+pub(in crate::plan) fn is_no_lock(node: &NodeView) -> Option<String> {
     node.deleting.then(|| {
         format!(
             "Node {} is being deleted{} and may be gone at any moment, with the claim: the operator deletes none of them, Kubernetes detaches them six minutes after their pods, unless kube-controller-manager runs with `--disable-force-detach-on-timeout`",
@@ -39,7 +43,7 @@ pub(super) fn is_no_lock(node: &NodeView) -> Option<String> {
 }
 
 /// Everything is off the machine, and its Node is neither deleted nor let go. `None`: nothing of that kind is in the way.
-pub(super) fn waited_for(s: &Settings, node: &NodeView, t: &Moment) -> Option<Decision> {
+pub(in crate::plan) fn waited_for(s: &Settings, node: &NodeView, t: &Moment) -> Option<Decision> {
     let going = || {
         (s.deletes_node() && node.deleting).then(|| {
             format!(
@@ -49,13 +53,13 @@ pub(super) fn waited_for(s: &Settings, node: &NodeView, t: &Moment) -> Option<De
             )
         })
     };
-    let words = stuck(s, node).or_else(going)?;
-    Some(wait(Stage::AwaitingRelease, words).until(t.now + WATCH_PERIOD))
+    let message = stuck(s, node).or_else(going)?;
+    Some(wait(Stage::AwaitingRelease, message).until(t.now + WATCH_PERIOD))
 }
 
 /// What only people can end once everything is off the machine. Nobody takes a finalizer away before the Node is deleted, and by then a deletion of ours
 /// could not be taken back. And a machine that is back on a Node that is going must not be given pods: pod GC would delete them by force.
-pub(super) fn stuck(s: &Settings, node: &NodeView) -> Option<String> {
+pub(in crate::plan) fn stuck(s: &Settings, node: &NodeView) -> Option<String> {
     if !s.deletes_node() {
         return None;
     }
@@ -88,7 +92,7 @@ fn by_whom(node: &NodeView) -> String {
 }
 
 /// What ends it, for people.
-pub(super) fn way_out(node: &NodeView) -> &'static str {
+pub(in crate::plan) fn way_out(node: &NodeView) -> &'static str {
     match node.finalizers.is_empty() {
         true => "see why it is still there",
         false => {

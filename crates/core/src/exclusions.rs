@@ -25,29 +25,29 @@ const MEDIK8S_LABEL: &str = "remediation.medik8s.io/exclude-from-remediation";
 
 /// Why a node is left alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeepOff {
+pub struct Exclusion {
     /// [`HeldBy::Paused`], [`HeldBy::InvalidWindow`], [`HeldBy::Maintenance`] or [`HeldBy::Excluded`].
     pub reason: HeldBy,
     /// What says so, by which rule, and the way out.
-    pub words: String,
+    pub message: String,
     /// When it ends by itself.
     pub until: Option<Timestamp>,
 }
 
-impl KeepOff {
+impl Exclusion {
     /// As what holds an open incident.
     #[must_use]
     pub fn into_hold(self) -> Hold {
         Hold {
             reason: self.reason,
-            words: self.words,
+            message: self.message,
         }
     }
 }
 
 /// Does the policy keep its hands off this node at `now`, by the wall clock?
 #[must_use]
-pub fn keep_off(policy: &NodeFencingPolicy, node: &NodeView, now: Timestamp) -> Option<KeepOff> {
+pub fn exclusion(policy: &NodeFencingPolicy, node: &NodeView, now: Timestamp) -> Option<Exclusion> {
     paused(policy, now)
         .or_else(|| unusable(policy))
         .or_else(|| maintained(policy, node))
@@ -57,17 +57,17 @@ pub fn keep_off(policy: &NodeFencingPolicy, node: &NodeView, now: Timestamp) -> 
 /// Is the machine of a node that was released left off at `now`? Whoever works on it must not have it turned on under their hands: a sign of
 /// that counts whatever the policy says of nodes that are to be fenced, and of a human's NodeFence, which asks no policy, too.
 #[must_use]
-pub fn leave_off(
+pub fn power_on_exclusion(
     policy: Option<&NodeFencingPolicy>,
     node: &NodeView,
     now: Timestamp,
-) -> Option<KeepOff> {
-    if let Some(kept_off) = policy.and_then(|policy| keep_off(policy, node, now)) {
+) -> Option<Exclusion> {
+    if let Some(kept_off) = policy.and_then(|policy| exclusion(policy, node, now)) {
         return Some(kept_off);
     }
-    let left = |reason, sign: &str, way_out: &str| KeepOff {
+    let left = |reason, sign: &str, way_out: &str| Exclusion {
         reason,
-        words: format!("Node {} {sign}; {way_out}", node.name),
+        message: format!("Node {} {sign}; {way_out}", node.name),
         until: None,
     };
     if let Some(sign) = maintenance_sign(node) {
@@ -80,28 +80,30 @@ pub fn leave_off(
 }
 
 /// The policy's entries of `pauseRequests` that have not expired.
-pub fn standing(policy: &NodeFencingPolicy, now: Timestamp) -> Vec<&PauseRequest> {
+pub fn active_requests(policy: &NodeFencingPolicy, now: Timestamp) -> Vec<&PauseRequest> {
     let requests = policy.spec.pause_requests.iter();
     let stands = |it: &&PauseRequest| it.expire_time.is_none_or(|expires| now < expires);
     requests.filter(stands).collect()
 }
 
 /// When the last of these entries expires; none: one of them never does.
-fn expiry(standing: &[&PauseRequest]) -> Option<Timestamp> {
-    let times: Option<Vec<Timestamp>> = standing.iter().map(|it| it.expire_time).collect();
+fn expiry(active: &[&PauseRequest]) -> Option<Timestamp> {
+    let times: Option<Vec<Timestamp>> = active.iter().map(|it| it.expire_time).collect();
     times?.into_iter().max()
 }
 
 /// The next moment at which an entry of these policies expires.
 pub fn next_expiry(policies: &[NodeFencingPolicy], now: Timestamp) -> Option<Timestamp> {
-    let entries = policies.iter().flat_map(|policy| standing(policy, now));
+    let entries = policies
+        .iter()
+        .flat_map(|policy| active_requests(policy, now));
     entries.filter_map(|entry| entry.expire_time).min()
 }
 
 /// The entries by name, each with who has written it where that is another name, its reason and its end.
 #[must_use]
-pub fn named(standing: &[&PauseRequest]) -> String {
-    let named = standing.iter().map(|request| {
+pub fn named(active: &[&PauseRequest]) -> String {
+    let named = active.iter().map(|request| {
         let until = request.expire_time.map(|time| format!("until {time}"));
         let user = request.user.as_ref().filter(|it| **it != request.name);
         let user = user.map(|it| format!("by {it}"));
@@ -119,46 +121,46 @@ fn name(policy: &NodeFencingPolicy) -> &str {
     policy.metadata.name.as_deref().unwrap_or_default()
 }
 
-fn paused(policy: &NodeFencingPolicy, now: Timestamp) -> Option<KeepOff> {
-    let standing = standing(policy, now);
-    if standing.is_empty() {
+fn paused(policy: &NodeFencingPolicy, now: Timestamp) -> Option<Exclusion> {
+    let active = active_requests(policy, now);
+    if active.is_empty() {
         return None;
     }
-    Some(KeepOff {
+    Some(Exclusion {
         reason: HeldBy::Paused,
-        words: format!(
+        message: format!(
             "policy {} is paused by its `pauseRequests`: {}; take the entry back, or create a NodeFence of your own",
             name(policy),
-            named(&standing)
+            named(&active)
         ),
-        until: expiry(&standing),
+        until: expiry(&active),
     })
 }
 
 /// Nobody can tell whether the policy wants a fence now.
-fn unusable(policy: &NodeFencingPolicy) -> Option<KeepOff> {
-    let words = window::unusable(policy)?.to_string();
-    Some(KeepOff {
+fn unusable(policy: &NodeFencingPolicy) -> Option<Exclusion> {
+    let message = window::unusable(policy)?.to_string();
+    Some(Exclusion {
         reason: HeldBy::InvalidWindow,
-        words,
+        message,
         until: None,
     })
 }
 
-fn maintained(policy: &NodeFencingPolicy, node: &NodeView) -> Option<KeepOff> {
+fn maintained(policy: &NodeFencingPolicy, node: &NodeView) -> Option<Exclusion> {
     if policy.spec.exclusions.maintenance == MaintenanceNodes::Fence {
         return None;
     }
     let sign = maintenance_sign(node)?;
-    let words = format!(
+    let message = format!(
         "Node {} has {sign}, and policy {} leaves nodes under maintenance alone (`exclusions.maintenance` is Skip); end the \
          maintenance, or create a NodeFence of your own",
         node.name,
         name(policy)
     );
-    Some(KeepOff {
+    Some(Exclusion {
         reason: HeldBy::Maintenance,
-        words,
+        message,
         until: None,
     })
 }
@@ -184,7 +186,7 @@ fn maintenance_sign(node: &NodeView) -> Option<String> {
     }
 }
 
-fn excluded(policy: &NodeFencingPolicy, node: &NodeView) -> Option<KeepOff> {
+fn excluded(policy: &NodeFencingPolicy, node: &NodeView) -> Option<Exclusion> {
     let exclusions = &policy.spec.exclusions;
     let annotation = || {
         let mut keys = exclusions.annotations.iter();
@@ -212,14 +214,14 @@ fn excluded(policy: &NodeFencingPolicy, node: &NodeView) -> Option<KeepOff> {
             "remove the taint".to_owned(),
         )
     };
-    let words = format!(
+    let message = format!(
         "Node {} {what}, and policy {} leaves {rule}; {way_out}, or create a NodeFence of your own",
         node.name,
         name(policy)
     );
-    Some(KeepOff {
+    Some(Exclusion {
         reason: HeldBy::Excluded,
-        words,
+        message,
         until: None,
     })
 }

@@ -1,4 +1,4 @@
-//! What did each device of the node say last of its power, and does that speak against those that read off?
+//! The power that each device of the node reported last, and whether it contradicts those that read off.
 //!
 //! A device that says that the machine has power takes that back by saying Off, and by nothing else: it may fall silent because it hangs. But
 //! a machine that goes off may take its BMC with it, and then the BMC's last word is On for ever. Which of the two it is, the order tells: what
@@ -15,7 +15,7 @@ const TOGETHER_MAX: Duration = Duration::from_secs(3);
 
 /// The last word of a device about power; silence is none, and neither is an Off that no proof would take.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum LastWord {
+pub enum LastReading {
     /// Off.
     Off {
         /// Since when, if it has said nothing else since (time since boot): asked for, or answered where a command of ours brought it about.
@@ -36,7 +36,7 @@ pub enum LastWord {
     Fed,
 }
 
-impl LastWord {
+impl LastReading {
     /// Was it said in answer to a later question?
     fn is_newer_than(&self, reading: &Reading) -> bool {
         match self {
@@ -60,19 +60,19 @@ impl LastWord {
 
 /// The last word of each device of the node, by the name of its FenceDevice.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Said {
-    words: BTreeMap<String, LastWord>,
+pub struct PowerHistory {
+    last: BTreeMap<String, LastReading>,
     /// The devices without a positive control of peace time that have read On since, each as it was then ([`DeviceReadings::version`]).
     was_on: BTreeMap<String, String>,
 }
 
-impl Said {
+impl PowerHistory {
     /// Takes note of what a device said, oldest first; `commanded`: a command of ours may have turned it, or its machine, off before.
     pub fn note(&mut self, device: &DeviceReadings, commanded: bool) {
         for reading in &device.readings {
-            let before = self.words.get(&device.device);
-            if let Some(word) = word(before, device, reading, commanded) {
-                self.words.insert(device.device.clone(), word);
+            let before = self.last.get(&device.device);
+            if let Some(last_reading) = last_reading(before, device, reading, commanded) {
+                self.last.insert(device.device.clone(), last_reading);
             }
             let is_on = reading.state == PowerState::On && reading.off_parts.is_empty();
             let is_on = is_on && device.is_believed(reading);
@@ -90,28 +90,34 @@ impl Said {
 
     /// Is the last that this device has said that there is power, so that an off now would change that?
     pub fn has_power(&self, device: &str) -> bool {
-        let word = self.words.get(device);
-        matches!(word, Some(LastWord::On { .. } | LastWord::Fed))
+        let last_reading = self.last.get(device);
+        matches!(
+            last_reading,
+            Some(LastReading::On { .. } | LastReading::Fed)
+        )
     }
 
     /// Has this device said anything of power?
     pub fn knows(&self, device: &str) -> bool {
-        self.words.contains_key(device)
+        self.last.contains_key(device)
     }
 
     /// The record names this one: it contradicted an off, told by a process that is gone.
     pub fn recall(&mut self, device: &str) {
-        let word = LastWord::On {
+        let last_reading = LastReading::On {
             asked: Duration::ZERO,
             raw: "On (says the record)".to_owned(),
             contradicts: true,
         };
-        self.words.entry(device.to_owned()).or_insert(word);
+        self.last.entry(device.to_owned()).or_insert(last_reading);
     }
 
     /// The devices whose On contradicts an off, in order.
     pub fn contradicting(&self) -> impl Iterator<Item = &str> {
-        let contradicting = self.words.iter().filter(|(_, word)| word.contradicts());
+        let contradicting = self
+            .last
+            .iter()
+            .filter(|(_, last_reading)| last_reading.contradicts());
         contradicting.map(|(device, _)| device.as_str())
     }
 
@@ -120,14 +126,17 @@ impl Said {
     /// of them off.
     pub fn contradiction(&self, off: &[&str], count: usize, require: Require) -> Option<NotProven> {
         let since = self.off_since(off, count, require)?;
-        let (other, raw) = self.words.iter().find_map(|(device, word)| match word {
-            LastWord::On {
-                asked,
-                raw,
-                contradicts,
-            } if *asked > since || *contradicts => Some((device, raw)),
-            _ => None,
-        })?;
+        let (other, raw) =
+            self.last
+                .iter()
+                .find_map(|(device, last_reading)| match last_reading {
+                    LastReading::On {
+                        asked,
+                        raw,
+                        contradicts,
+                    } if *asked > since || *contradicts => Some((device, raw)),
+                    _ => None,
+                })?;
         Some(NotProven::OnWhileOff {
             devices: format!("FenceDevice {}", off.join(", ")),
             other: other.clone(),
@@ -136,14 +145,14 @@ impl Said {
     }
 
     /// Takes note of a [`Self::contradiction`], for good: of every device that is in it, since each of them may hang from now on.
-    pub fn accuse(&mut self, off: &[&str], count: usize, require: Require) {
+    pub fn record_contradiction(&mut self, off: &[&str], count: usize, require: Require) {
         let Some(since) = self.off_since(off, count, require) else {
             return;
         };
-        for word in self.words.values_mut() {
-            if let LastWord::On {
+        for last_reading in self.last.values_mut() {
+            if let LastReading::On {
                 asked, contradicts, ..
-            } = word
+            } = last_reading
             {
                 *contradicts |= *asked > since;
             }
@@ -154,14 +163,14 @@ impl Said {
     fn off_since(&self, off: &[&str], count: usize, require: Require) -> Option<Duration> {
         let offs = off
             .iter()
-            .filter_map(|device| match self.words.get(*device)? {
-                LastWord::Off {
+            .filter_map(|device| match self.last.get(*device)? {
+                LastReading::Off {
                     since,
                     commanded: true,
                 } => Some(*since + TOGETHER_MAX),
                 // Somebody or something else did it, at about this time at the earliest.
-                LastWord::Off { since, .. } => Some(since.saturating_sub(TOGETHER_MAX)),
-                LastWord::On { .. } | LastWord::Fed => None,
+                LastReading::Off { since, .. } => Some(since.saturating_sub(TOGETHER_MAX)),
+                LastReading::On { .. } | LastReading::Fed => None,
             });
         let offs: Vec<Duration> = offs.collect();
         match require {
@@ -174,23 +183,23 @@ impl Said {
 }
 
 /// What this reading makes of the device's last word; none: nothing new.
-fn word(
-    before: Option<&LastWord>,
+fn last_reading(
+    before: Option<&LastReading>,
     device: &DeviceReadings,
     reading: &Reading,
     commanded: bool,
-) -> Option<LastWord> {
+) -> Option<LastReading> {
     // An outlet takes an off that changes nothing: its Off is our doing if it was seen to have power before.
-    let commanded = commanded && (!device.outlets || before == Some(&LastWord::Fed));
-    let contradicts = before.is_some_and(LastWord::contradicts);
+    let commanded = commanded && (!device.outlets || before == Some(&LastReading::Fed));
+    let contradicts = before.is_some_and(LastReading::contradicts);
     match reading.state {
         PowerState::Unknown => None,
         // It was overtaken by an answer to a later question.
         _ if before.is_some_and(|before| before.is_newer_than(reading)) => None,
         _ if device.identity.is_another(&reading.identity) => None,
         PowerState::Off if !device.is_believed(reading) => None,
-        PowerState::Off if matches!(before, Some(LastWord::Off { .. })) => None,
-        PowerState::Off => Some(LastWord::Off {
+        PowerState::Off if matches!(before, Some(LastReading::Off { .. })) => None,
+        PowerState::Off => Some(LastReading::Off {
             since: match commanded {
                 true => reading.answered,
                 false => reading.asked,
@@ -198,8 +207,8 @@ fn word(
             commanded,
         }),
         // A FenceDevice that somebody has made an outlet's takes nothing back, either.
-        _ if device.outlets && !contradicts => Some(LastWord::Fed),
-        _ => Some(LastWord::On {
+        _ if device.outlets && !contradicts => Some(LastReading::Fed),
+        _ => Some(LastReading::On {
             asked: reading.asked,
             raw: reading.raw.clone(),
             contradicts,

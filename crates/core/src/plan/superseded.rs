@@ -8,15 +8,15 @@ use super::held;
 
 /// Does the incident end when another NodeFence has cleared the node? A human who asks for a fence after that wants another one, and who has asked
 /// before that one was done does not. What sees to a taint has something to do.
-pub fn may_be_outrun(s: &Settings, m: &Memory) -> bool {
-    !s.adopted && (!s.human || m.outrun)
+pub fn may_be_superseded(s: &Settings, m: &Memory) -> bool {
+    !s.adopted && (!s.human || m.superseded)
 }
 
 /// A machine that was proven down and is free is in somebody's hands, who may have turned it on by now: a second off would hit them (S11).
 pub fn cleared(node: &NodeView, other: &str) -> Hold {
     Hold {
         reason: HeldBy::OtherNodeFence,
-        words: format!(
+        message: format!(
             "NodeFence {other} has proven the machine of Node {} down in this boot, and everything is off it: nothing is left to do; to fence it all the same, create a NodeFence of your own",
             node.name
         ),
@@ -27,7 +27,7 @@ pub fn cleared(node: &NodeView, other: &str) -> Hold {
 pub fn turning_on(node: &NodeView, other: &str) -> Hold {
     Hold {
         reason: HeldBy::OtherNodeFence,
-        words: format!(
+        message: format!(
             "NodeFence {other} has proven the machine of Node {} down and may turn it on again (`powerOn.policy`); wait until that one has ended, or release it (`spec.desiredState: Released`)",
             node.name
         ),
@@ -36,13 +36,13 @@ pub fn turning_on(node: &NodeView, other: &str) -> Hold {
 
 /// It goes first.
 pub(super) fn held_by_other_fence(m: &mut Memory, node: &NodeView) -> Decision {
-    m.outrun = true;
+    m.superseded = true;
     let claim = node.claim().unwrap_or_default();
-    let words = format!(
+    let message = format!(
         "claim {claim} of another NodeFence stands on Node {}; wait until that one has ended, or release it (`spec.desiredState: Released`)",
         node.name
     );
-    held(HeldBy::OtherNodeFence, words)
+    held(HeldBy::OtherNodeFence, message)
 }
 
 #[cfg(test)]
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn what_was_asked_for_afterwards_is_done_and_so_is_what_sees_to_a_taint() {
-        for (adopted, human, was_held_by_it, is_outrun) in [
+        for (adopted, human, was_held_by_it, is_superseded) in [
             (false, false, false, true),
             (false, false, true, true),
             (false, true, false, false),
@@ -68,11 +68,11 @@ mod tests {
                 ..settings()
             };
             let m = Memory {
-                outrun: was_held_by_it,
+                superseded: was_held_by_it,
                 ..Memory::default()
             };
             let row = (adopted, human, was_held_by_it);
-            assert_eq!(may_be_outrun(&s, &m), is_outrun, "{row:?}");
+            assert_eq!(may_be_superseded(&s, &m), is_superseded, "{row:?}");
         }
     }
 }
