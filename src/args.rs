@@ -13,14 +13,12 @@ use crate::fence::cidr::Cidr;
 use crate::telemetry::{self, LogFormat};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
+use fencing_api::names::{NAMESPACE, is_dns_name};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// Namespace of the operator, unless a flag or the pod says otherwise.
-pub const NAMESPACE: &str = "node-fencing-system";
 
 /// What `--max-concurrent-fences` may be at most.
 const MAX_CONCURRENT_MAX: u32 = 1000;
@@ -271,19 +269,6 @@ fn object_name(flag: &'static str, name: String) -> Result<String, Error> {
     let rule = "must be the name of an object: at most 253 lower-case letters, digits, inner hyphens and dots; \
                 leave it out if there is none";
     Err(invalid(flag, &name, rule))
-}
-
-/// Is this a DNS subdomain, as Kubernetes wants it for the name of an object?
-pub(crate) fn is_dns_name(name: &str) -> bool {
-    let is_label = |label: &str| {
-        !label.is_empty()
-            && label
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    name.len() <= 253 && name.split('.').all(is_label)
 }
 
 fn bind(text: &str) -> Result<SocketAddr, Error> {

@@ -40,4 +40,3 @@ pub mod cli;
 pub mod probe_file;
 pub mod shell;
 pub mod telemetry;
-pub mod words;

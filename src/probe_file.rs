@@ -14,10 +14,10 @@ mod report;
 
 use crate::api::device::{FenceDevice, IdentityCheck};
 use crate::args::probe::{Output, Probing};
-use crate::clock::Clock;
 use crate::core::proof::IdentityRule;
 use crate::fence::{Extent, FenceDriver};
 use crate::shell::devices::{Devices, Freshness};
+use fencing_drivers::clock::Clock;
 use kube::ResourceExt;
 use objects::Objects;
 use off::Target;

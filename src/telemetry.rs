@@ -3,7 +3,7 @@
 //! A bad filter must never keep an operator from running, so it is replaced by the default and reported. A panic becomes a
 //! line of the log like everything else; its message is never built from what a device or a Secret said.
 
-use crate::words;
+use fencing_cluster::text;
 use std::io::{IsTerminal, stderr};
 use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
@@ -63,7 +63,7 @@ pub fn start(format: LogFormat, filter: &str) -> Result<(), Error> {
 
 /// Says why the process ends: in the log, or bare if the filter lets no error through.
 pub fn last_words(error: &dyn std::error::Error) {
-    let words = words::chain(error);
+    let words = text::chain(error);
     if tracing::enabled!(tracing::Level::ERROR) {
         tracing::error!("{words}");
     } else {

@@ -1,11 +1,11 @@
 //! The operator's IPMI driver and confirm engine, as the operator calls them.
 
 use anyhow::{Context, Result, bail, ensure};
+use fencing_drivers::clock::Clock;
 use fencing_testbed::bench::emulators::Emulated;
 use fencing_testbed::bmc::Credentials as Known;
 use node_fencing_operator::api::drivers::IpmiPrivilege;
 use node_fencing_operator::api::settings::Verification;
-use node_fencing_operator::clock::Clock;
 use node_fencing_operator::core::proof::{IdentityRule, Require};
 use node_fencing_operator::core::reading::Reading;
 use node_fencing_operator::fence::address::{Address, AddressRules};

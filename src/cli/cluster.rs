@@ -15,9 +15,9 @@ pub use write::Write;
 
 use super::output::complain;
 use super::reach::Reach;
-use crate::shell::client::{AskError, Clients, ask_within};
-use crate::shell::preflight;
-use crate::words;
+use fencing_cluster::client::{AskError, Clients, ask_within};
+use fencing_cluster::preflight;
+use fencing_cluster::text;
 use jiff::SignedDuration;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
@@ -87,7 +87,7 @@ impl Cluster {
         let config = reach.config().await.map_err(Error::Config)?;
         let clients = Clients::of_agent(config, AGENT);
         Ok(Self {
-            clients: clients.map_err(|it| Error::Config(words::chain(&it)))?,
+            clients: clients.map_err(|it| Error::Config(text::chain(&it)))?,
             namespace: reach.operator_namespace.clone(),
             limits: Limits::of(reach.request_timeout),
         })

@@ -243,7 +243,7 @@ impl<'a> Line<'a> {
             user: self.values("user").last(),
             groups: self.values("groups").collect(),
             request_timeout: None,
-            operator_namespace: crate::args::NAMESPACE.to_owned(),
+            operator_namespace: fencing_api::names::NAMESPACE.to_owned(),
         };
         if kind == Kind::Context {
             let contexts = reach.kubeconfig().ok()?.contexts;

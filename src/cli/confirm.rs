@@ -19,7 +19,7 @@ use crate::api::fence_status::PowerReading;
 use crate::api::settings::FenceMode;
 use crate::core::observed::{NodeView, Ready};
 use crate::core::select;
-use crate::shell::slim::SlimNode;
+use fencing_cluster::slim::SlimNode;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;

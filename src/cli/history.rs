@@ -7,7 +7,7 @@ use super::table::{age, duration, or_none, table};
 use super::time::time;
 use super::{Done, Error, fences};
 use crate::api::fence::NodeFence;
-use crate::shell::slim::SlimNode;
+use fencing_cluster::slim::SlimNode;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use schemars::JsonSchema;

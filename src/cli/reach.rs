@@ -1,8 +1,8 @@
 //! Which cluster, as whom: kubectl's own flags, and the kubeconfig that they lead to.
 
 use super::time::limit;
-use crate::words;
 use clap::Args;
+use fencing_cluster::text;
 use jiff::SignedDuration;
 use kube::Config;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -48,7 +48,7 @@ pub struct Reach {
         value_name = "NAME",
         global = true,
         help_heading = HEADING,
-        default_value = crate::args::NAMESPACE
+        default_value = fencing_api::names::NAMESPACE
     )]
     pub operator_namespace: String,
 }
@@ -76,13 +76,13 @@ impl Reach {
         };
         let kubeconfig = self
             .kubeconfig()
-            .map_err(|it| format!("failed to read {}: {}", origin(), words::chain(&it)))?;
+            .map_err(|it| format!("failed to read {}: {}", origin(), text::chain(&it)))?;
         let options = KubeConfigOptions {
             context: self.context.clone(),
             ..KubeConfigOptions::default()
         };
         let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-        let mut config = config.map_err(|it| format!("{}: {}", origin(), words::chain(&it)))?;
+        let mut config = config.map_err(|it| format!("{}: {}", origin(), text::chain(&it)))?;
         let own = &config.auth_info;
         config.auth_info = AuthInfo {
             impersonate: self.user.clone().or_else(|| own.impersonate.clone()),

@@ -19,7 +19,7 @@ use crate::api::fence_status::PowerReading;
 use crate::api::policy::{FenceMode, NodeFencingPolicy};
 use crate::core::stage::Stage;
 use crate::core::{exclusions, window};
-use crate::shell::lease;
+use fencing_api::names;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;
@@ -278,7 +278,7 @@ fn operator(lease: Result<Option<Lease>, String>, namespace: &str) -> Operator {
             unknown: found.is_none().then(|| {
                 format!(
                     "no replica has the Lease {namespace}/{}: nothing is fenced; see kubectl -n {namespace} get pods, and name another namespace with --operator-namespace",
-                    lease::NAME
+                    names::LEASE
                 )
             }),
             renew_time: found.as_ref().map(|it| it.renewed),

@@ -4,8 +4,8 @@
 //! for a newer operator has written it, is left out and named.
 
 use super::cluster::{VIEWER, unreadable};
-use crate::clock;
-use crate::shell::client::AskError;
+use fencing_cluster::client::AskError;
+use fencing_drivers::clock;
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use kube::core::DeserializeGuard;
@@ -184,7 +184,7 @@ fn words<K: Resource<DynamicType = ()>>(error: WatchError) -> String {
 mod tests {
     use super::*;
     use crate::api::policy::NodeFencingPolicy;
-    use crate::shell::fake::{Fake, failure};
+    use fencing_cluster::fake::{Fake, failure};
     use kube::ResourceExt;
     use serde_json::json;
     use std::time::Duration;

@@ -3,7 +3,7 @@
 
 use super::BadInput;
 use crate::api::crd;
-use crate::words::listed;
+use fencing_cluster::text::listed;
 use serde_json::Value;
 
 /// Fields that are named.

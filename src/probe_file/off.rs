@@ -5,12 +5,12 @@
 
 use super::report::Off;
 use crate::api::settings::Verification;
-use crate::clock::Clock;
 use crate::core::control::Control;
 use crate::core::proof::{self, DeviceReadings, IdentityRule, NotProven, Require, reads_off};
 use crate::core::reading::{PowerState, Reading};
 use crate::fence::confirm::{ConfirmPlan, Confirmation, Ended, Together, confirm};
 use crate::fence::{FenceDriver, OffOutcome};
+use fencing_drivers::clock::Clock;
 use std::ops::ControlFlow;
 use std::time::Duration;
 

@@ -4,10 +4,10 @@
 //! user gives, or else the one that the device names.
 
 use crate::api::device::FenceDevice;
-use crate::clock::Clock;
 use crate::core::observed::{ConditionView, NodeView};
 use crate::fence::{DeviceError, Probe};
 use crate::shell::probe::judge::{Finding, Judgement, asked, judge};
+use fencing_drivers::clock::Clock;
 
 /// The operator, as far as it is needed here.
 #[derive(Debug)]

@@ -3,14 +3,14 @@
 //! A write that may not be safe for ever says until when, one that was decided on early is held back until
 //! then; the former is looked at right before the request leaves. An outcome that is not known stays unknown: whoever decides next reads again (S20, F19 to F21).
 
-use super::client::{AskError, MANAGER, ask, patch_params};
 use super::context::Context;
-use super::slim::SlimNode;
 use crate::api::fence::NodeFence;
-use crate::clock;
 use crate::core::incident::{Eviction, Reply};
 use crate::core::observed::PodView;
 use crate::core::taint::{Detachment, NodeDeletion, NodePatch};
+use fencing_cluster::client::{AskError, MANAGER, ask, patch_params};
+use fencing_cluster::slim::SlimNode;
+use fencing_drivers::clock;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttachment;

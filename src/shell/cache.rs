@@ -8,15 +8,15 @@
 
 mod objects;
 
-use super::client::AskError;
 use super::revision::Revision;
-use super::slim::{SlimAttachment, SlimNode};
 use super::tampered::keep_other_writers;
 use crate::api::device::FenceDevice;
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
-use crate::clock;
 use crate::core::observed::NodeView;
+use fencing_cluster::client::AskError;
+use fencing_cluster::slim::{SlimAttachment, SlimNode};
+use fencing_drivers::clock;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::{self, Store};

@@ -4,15 +4,16 @@
 //! Each thing that is looked at gives a line, `ok`, `FAIL`, or `SKIP` where the account that asks cannot tell; a FAIL and a SKIP end with
 //! the way out. Nothing is written: the one patch is a dry run.
 
-use super::client::{self, AskError, Clients, REQUEST_TIMEOUT, ask};
 use super::guard::{self, Guard};
-use super::{lease, preflight, schema};
 use crate::api::fence::NodeFence;
 use crate::api::settings::FenceMode;
 use crate::args::check::Checking;
-use crate::clock::since_boot;
 use crate::core::election::Times;
 use crate::core::observed::{CLAIM, DETACHING, QUARANTINE};
+use fencing_api::names;
+use fencing_cluster::client::{self, AskError, Clients, REQUEST_TIMEOUT, ask};
+use fencing_cluster::{preflight, schema};
+use fencing_drivers::clock::since_boot;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
@@ -190,7 +191,7 @@ async fn leader(clients: &Clients, namespace: &str) -> Finding {
     let mut first = None;
     let begin = since_boot();
     loop {
-        let lease = match ask(leases.get_opt(lease::NAME)).await {
+        let lease = match ask(leases.get_opt(names::LEASE)).await {
             Ok(lease) => lease,
             Err(error) => return unanswered(clients, "for the Lease", error),
         };
@@ -199,13 +200,13 @@ async fn leader(clients: &Clients, namespace: &str) -> Finding {
         let (Some(holder), Some(renewed)) = (holder, spec.renew_time) else {
             return fail(format!(
                 "no replica has the Lease {namespace}/{}: {way_out}",
-                lease::NAME
+                names::LEASE
             ));
         };
         if *first.get_or_insert_with(|| renewed.clone()) != renewed {
             return well(format!(
                 "{holder} has the Lease {namespace}/{} and renews it: it fences",
-                lease::NAME
+                names::LEASE
             ));
         }
         let limit = spec
@@ -215,7 +216,7 @@ async fn leader(clients: &Clients, namespace: &str) -> Finding {
         if since_boot().saturating_sub(begin) >= limit {
             return fail(format!(
                 "the Lease {namespace}/{} of {holder} was not renewed for {} s: {way_out}",
-                lease::NAME,
+                names::LEASE,
                 limit.as_secs()
             ));
         }

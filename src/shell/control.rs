@@ -9,7 +9,7 @@ use super::detect::Detector;
 use super::incident::{self, Incidents};
 use super::undecodable::Undecodable;
 use crate::api::fence::NodeFence;
-use crate::clock;
+use fencing_drivers::clock;
 use futures::{Stream, StreamExt};
 use kube::core::DeserializeGuard;
 use kube::runtime::applier;

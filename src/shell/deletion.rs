@@ -5,9 +5,9 @@
 //! nobody may delete then, would help no pod. What is known is kept when the API server does not answer.
 
 use super::cache::{Caches, Change};
-use super::preflight::{self, DELETION_RIGHTS};
-use crate::clock::since_boot;
 use crate::core::support::deletes_nodes;
+use fencing_cluster::preflight::{self, DELETION_RIGHTS};
+use fencing_drivers::clock::since_boot;
 use kube::Client;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -27,7 +27,6 @@ use recent::Recent;
 use sources::Kept;
 
 use crate::api::device::{FenceDevice, PositiveControl};
-use crate::clock::Clock;
 use crate::core::control::Control;
 use crate::core::identity::{self, Wire};
 use crate::core::observed::NodeView;
@@ -37,6 +36,7 @@ use crate::core::select::serves;
 use crate::fence::address::AddressRules;
 use crate::fence::{FenceDriver, targets};
 use crate::shell::outside::Outside;
+use fencing_drivers::clock::Clock;
 use jiff::Timestamp;
 use kube::Client;
 use rustix::process::{Resource, getrlimit};

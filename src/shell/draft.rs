@@ -2,7 +2,6 @@
 //!
 //! The name is made from the outage itself, so that two operators, or one that has crashed, open one record and not two.
 
-use super::client::MANAGER;
 use crate::api::fence::{NodeFence, NodeFenceSpec, Trigger, TriggerType};
 use crate::api::policy::{
     FenceMode, NodeFencingPolicy, PowerOnPolicy, PowerOnSettings, UnhealthyCondition,
@@ -11,6 +10,7 @@ use crate::core::observed::NodeView;
 use crate::core::outage::fence_name;
 use crate::core::taint;
 use crate::core::window::Effective;
+use fencing_cluster::client::MANAGER;
 use jiff::Timestamp;
 use kube::ResourceExt;
 

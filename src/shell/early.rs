@@ -8,9 +8,9 @@
 use super::context::Context;
 use super::resolve;
 use crate::api::settings::FenceMode;
-use crate::clock;
 use crate::core::incident::Level;
 use crate::fence::{FenceDriver, FenceSession};
+use fencing_drivers::clock;
 use futures::future::{join_all, pending};
 use kube::ResourceExt;
 use std::collections::BTreeMap;

@@ -6,10 +6,11 @@
 //! kube's own `Recorder` is not used because it counts a repetition by reason and action and keeps the first message: two
 //! different failures of one kind would show as one. Here only the very same words are a repetition.
 
-use super::client::{AskError, ask_within};
 use super::metrics::{EventLoss, Metrics};
-use super::stop::{EFFECTS_END, Stop};
-use crate::{clock, words};
+use fencing_cluster::client::{AskError, ask_within};
+use fencing_cluster::stop::{EFFECTS_END, Stop};
+use fencing_cluster::text;
+use fencing_drivers::clock;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::{Event, EventSeries};
@@ -111,7 +112,7 @@ impl Events {
         let publisher = Publisher {
             queue: receiver,
             client,
-            instance: words::shortened(instance.unwrap_or(CONTROLLER), WORD_BYTES_MAX),
+            instance: text::shortened(instance.unwrap_or(CONTROLLER), WORD_BYTES_MAX),
             metrics: Arc::clone(&metrics),
             told: VecDeque::new(),
         };
@@ -260,9 +261,9 @@ fn event(at: Timestamp, note: &Note, instance: &str) -> Event {
         reporting_controller: Some(CONTROLLER.to_owned()),
         reporting_instance: Some(instance.to_owned()),
         type_: Some(if note.warning { "Warning" } else { "Normal" }.to_owned()),
-        reason: Some(words::shortened(&note.reason, WORD_BYTES_MAX)),
-        action: Some(words::shortened(&note.action, WORD_BYTES_MAX)),
-        note: Some(words::shortened(&note.message, MESSAGE_BYTES_MAX)),
+        reason: Some(text::shortened(&note.reason, WORD_BYTES_MAX)),
+        action: Some(text::shortened(&note.action, WORD_BYTES_MAX)),
+        note: Some(text::shortened(&note.message, MESSAGE_BYTES_MAX)),
         regarding: Some(note.regarding.clone()),
         related: note.related.clone(),
         ..Event::default()

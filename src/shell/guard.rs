@@ -7,8 +7,8 @@
 //! is a dry run. Without any Node there is nothing to guard, and nothing is asked.
 
 use super::cache::Caches;
-use super::client::{AskError, ask, patch_params};
 use crate::api::conditions::{ADMISSION_GUARD_MISSING, ConditionStatus, find, set_condition};
+use fencing_cluster::client::{AskError, ask, patch_params};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;

@@ -3,7 +3,7 @@
 //! Alive means that the process goes round its loop; it never depends on the API server, because a restart would not bring
 //! that back. Ready means that it could fence now; each [`Gate`] that is not open gives its reason.
 
-use crate::clock;
+use fencing_drivers::clock;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

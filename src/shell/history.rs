@@ -5,9 +5,9 @@
 
 use super::act;
 use super::context::Context;
-use crate::clock;
 use crate::core::history::surplus;
 use crate::core::incident::Reply;
+use fencing_drivers::clock;
 use kube::ResourceExt;
 use std::sync::Arc;
 use std::time::Duration;

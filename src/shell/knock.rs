@@ -4,14 +4,14 @@
 //! answers say nothing of this node: the certificate of another node's kubelet, which has the address by now; and a connection without a
 //! certificate where an address that no machine has connects as well, as through the proxy of a service mesh. That one would hold each fence for ever.
 
-use super::client::{Clients, ask};
 use super::outside::Knock;
-use super::slim::Kubelet;
-use super::slim::SlimNode;
-use super::stop::Stop;
 use crate::core::observed::Ready;
 use crate::fence::address::AddressRules;
 use crate::fence::tls::{CertificateCheck, client_config};
+use fencing_cluster::client::{Clients, ask};
+use fencing_cluster::slim::Kubelet;
+use fencing_cluster::slim::SlimNode;
+use fencing_cluster::stop::Stop;
 use futures::future::join_all;
 use jiff::Timestamp;
 use kube::Api;

@@ -3,10 +3,11 @@
 //! Every write is a replace that names the version it was decided on, so that of two candidates one is refused (409) and looks again. A
 //! request takes no longer than the leader may still work without its answer.
 
-use super::client::{AskError, REQUEST_TIMEOUT, ask_within};
 use super::revision::Revision;
-use crate::clock::{self, Clock};
 use crate::core::election::{Election, Record, Times, Turn};
+use fencing_api::names::LEASE;
+use fencing_cluster::client::{AskError, REQUEST_TIMEOUT, ask_within};
+use fencing_drivers::clock::{self, Clock};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, PostParams};
@@ -19,8 +20,6 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Name of the Lease, in the operator's namespace.
-pub const NAME: &str = "node-fencing-operator";
 /// Candidates that have lost to each other do not meet again at the same moment: up to a fifth more of a pause.
 const JITTER_MAX: f64 = 0.2;
 /// So many tries to renew have room in the time that a leader has for it, so that one answer that is lost does not cost the Lease.
@@ -113,7 +112,7 @@ impl Elector {
             self.turn().await;
             if self.election.leads(self.clock.since_boot()) {
                 tracing::info!(
-                    lease = NAME,
+                    lease = LEASE,
                     replica = self.election.own(),
                     "leads: fences from now on"
                 );
@@ -128,7 +127,7 @@ impl Elector {
             if is_other && holder != told {
                 let leader = holder.as_deref().unwrap_or_default();
                 tracing::info!(
-                    lease = NAME,
+                    lease = LEASE,
                     replica = self.election.own(),
                     leader,
                     "stands by, with warm caches"
@@ -159,7 +158,7 @@ impl Elector {
                         .to_owned(),
                 });
         tracing::warn!(
-            lease = NAME,
+            lease = LEASE,
             replica = self.election.own(),
             why,
             "leads no more: whatever was under way is left to whoever leads next"
@@ -176,13 +175,13 @@ impl Elector {
         self.step_down();
         match self.given_back().await {
             Ok(true) => tracing::info!(
-                lease = NAME,
+                lease = LEASE,
                 replica = self.election.own(),
                 "gives the Lease back"
             ),
             Ok(false) => {}
             Err(error) => {
-                tracing::warn!(lease = NAME, %error, "the Lease could not be given back: another replica waits until its time is over")
+                tracing::warn!(lease = LEASE, %error, "the Lease could not be given back: another replica waits until its time is over")
             }
         }
     }
@@ -193,7 +192,7 @@ impl Elector {
     }
 
     async fn given_back(&mut self) -> Result<bool, AskError> {
-        self.stored = ask_within(RELEASE_TIMEOUT, self.leases.get_opt(NAME)).await?;
+        self.stored = ask_within(RELEASE_TIMEOUT, self.leases.get_opt(LEASE)).await?;
         let spec = self.stored.as_ref().and_then(|lease| lease.spec.clone());
         let spec = spec.filter(|it| it.holder_identity.as_deref() == Some(self.election.own()));
         let Some(spec) = spec else {
@@ -224,7 +223,7 @@ impl Elector {
                 let words = error.to_string();
                 if self.failure.as_ref() != Some(&words) {
                     tracing::warn!(
-                        lease = NAME,
+                        lease = LEASE,
                         error = words,
                         "the Lease could not be read or written; tries again"
                     );
@@ -238,7 +237,7 @@ impl Elector {
     async fn tried(&mut self) -> Result<Option<()>, AskError> {
         let is_ours = self.election.leads(self.clock.since_boot()) && self.stored.is_some();
         if !is_ours {
-            let asked = ask_within(self.limit(), self.leases.get_opt(NAME));
+            let asked = ask_within(self.limit(), self.leases.get_opt(LEASE));
             let Some(read) = self.within_term(asked).await else {
                 return Ok(None);
             };
@@ -302,7 +301,7 @@ impl Elector {
         let metadata = match &self.stored {
             Some(stored) => stored.metadata.clone(),
             None => ObjectMeta {
-                name: Some(NAME.to_owned()),
+                name: Some(LEASE.to_owned()),
                 ..ObjectMeta::default()
             },
         };
@@ -311,7 +310,7 @@ impl Elector {
             spec: Some(spec),
         };
         match self.stored {
-            Some(_) => ask_within(limit, self.leases.replace(NAME, &params, &lease)).await,
+            Some(_) => ask_within(limit, self.leases.replace(LEASE, &params, &lease)).await,
             None => ask_within(limit, self.leases.create(&params, &lease)).await,
         }
     }

@@ -15,9 +15,9 @@ mod tries;
 
 pub use tries::Login;
 
-use crate::clock::Clock;
 use crate::core::reading::{Identity, Reading};
 use crate::fence::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome, Probe};
+use fencing_drivers::clock::Clock;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -2,14 +2,13 @@
 //!
 //! | room | what happens there |
 //! |---|---|
-//! | [`run`], [`stop`] | the life of the process: connect, check, serve, work, end |
+//! | [`run`] | the life of the process: connect, check, serve, work, end |
 //! | [`lease`], [`term`] | which replica works, and what it does then |
-//! | [`preflight`], [`health`], [`server`] | what must hold before the work; `/livez`, `/readyz`, `/metrics` |
+//! | [`health`], [`server`] | `/livez`, `/readyz`, `/metrics` |
 //! | [`check`] | the same, asked for once: `node-fencing-operator check` |
 //! | [`guard`] | whether the admission policies hold the operator to its limits |
-//! | [`deletion`], [`schema`], [`api_address`] | whether it may delete Nodes; whether the CRDs know all of this version; which addresses are the API server's |
-//! | [`client`] | the two clients, and the one way to ask the API server something |
-//! | [`cache`], [`slim`], [`undecodable`], [`tampered`] | the watches, cut down to what is used, objects that cannot be read, and statuses that somebody else wrote |
+//! | [`deletion`], [`api_address`] | whether it may delete Nodes; which addresses are the API server's |
+//! | [`cache`], [`undecodable`], [`tampered`] | the watches, cut down to what is used, objects that cannot be read, and statuses that somebody else wrote |
 //! | [`context`], [`brakes`], [`revision`] | what all loops share; who may act; whether etcd went back in time |
 //! | [`control`] | which loop a change wakes |
 //! | [`detect`], [`draft`] | from nodes and policies to NodeFences; stray taints of ours |
@@ -31,7 +30,6 @@ pub mod api_address;
 pub mod brakes;
 pub mod cache;
 pub mod check;
-pub mod client;
 pub mod context;
 pub mod control;
 pub mod deletion;
@@ -57,16 +55,12 @@ pub mod observe;
 pub mod others;
 pub mod outside;
 pub mod policy_status;
-pub mod preflight;
 pub mod probe;
 pub mod resolve;
 pub mod revision;
 pub mod run;
-pub mod schema;
 pub mod serialized;
 pub mod server;
-pub mod slim;
-pub mod stop;
 pub mod tampered;
 pub mod term;
 pub mod undecodable;

@@ -3,14 +3,14 @@
 //! `resourceVersion` is left unset everywhere, which makes the API server answer from etcd's quorum (S12). A read
 //! that fails, is cut short or cannot be decoded is `Failed`, never "empty".
 
-use super::client::{AskError, ask};
 use super::context::Context;
-use super::slim::{SlimAttachment, SlimLease, SlimNode, pod_view};
 use crate::api::fence::NodeFence;
-use crate::clock;
 use crate::core::observed::{AttachmentView, LeaseView, NodeView, Observed, PodView, Read};
 use crate::core::plan::Needs;
 use crate::core::quiesce::tolerating;
+use fencing_cluster::client::{AskError, ask};
+use fencing_cluster::slim::{SlimAttachment, SlimLease, SlimNode, pod_view};
+use fencing_drivers::clock;
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::api::{ListParams, ObjectList};

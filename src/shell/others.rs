@@ -4,8 +4,8 @@
 //! The question is discovery, `GET /apis`: one list of names, which every account may read. Objects of others are not read: that would
 //! need rights over their APIs, and a watch for each.
 
-use super::client::{AskError, ask};
 use crate::core::assess::others::{Served, groups};
+use fencing_cluster::client::{AskError, ask};
 use kube::Client;
 use std::time::Duration;
 use tokio::sync::watch;

@@ -5,7 +5,6 @@
 //! The runtime's clock does for these pauses: nothing is decided by it, and it may stand still while the host is suspended.
 
 use super::cache::Change;
-use super::client::{AskError, ask, patch_params};
 use super::context::Context;
 use super::guard::Guard;
 use super::marks::{Marks, mark};
@@ -16,12 +15,13 @@ use super::tampered::Tampered;
 use super::undecodable::Undecodable;
 use crate::api::device::FenceDevice;
 use crate::api::policy::{NodeFencingPolicy, NodeFencingPolicyStatus};
-use crate::clock::Clock;
 use crate::core::assess::others::{Attached, Served, signs};
 use crate::core::assess::{Assessment, World, assess};
 use crate::core::exclusions::next_expiry;
 use crate::core::window::{mode, next_change};
 use crate::fence::targets;
+use fencing_cluster::client::{AskError, ask, patch_params};
+use fencing_drivers::clock::Clock;
 use jiff::Timestamp;
 use kube::api::Patch;
 use kube::runtime::reflector::ObjectRef;

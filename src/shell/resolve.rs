@@ -15,7 +15,6 @@ use crate::api::fence::{ApprovalDecision, DesiredState, NodeFence, TriggerType};
 use crate::api::fence_status::{AttemptAction, AttemptResult, NodeFenceStatus};
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::{ApprovalMode, FenceLevel, FenceMode, LevelRequirement};
-use crate::clock;
 use crate::core::control::Control;
 use crate::core::delay::{HeldCondition, Now, Since};
 use crate::core::identity::{one_and_the_same, same_device_message};
@@ -27,6 +26,7 @@ use crate::core::select::serving;
 use crate::core::window::{self, Begun, Effective, Unusable, rank};
 use crate::core::{delay, select, support, taint};
 use crate::fence::targets;
+use fencing_drivers::clock;
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 

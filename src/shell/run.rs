@@ -1,21 +1,21 @@
 //! The life of the operator: connect, check, serve, work, end.
 
 use super::api_address;
-use super::client::{self, AskError, Clients};
 use super::events::Events;
 use super::health::{Gate, Health};
 use super::knock;
 use super::lease::Elector;
 use super::metrics::{self, Metrics};
 use super::outside::Outside;
-use super::preflight;
-use super::schema;
 use super::server::{self, Server, Site};
-use super::stop::{PROCESS_END, Stop};
 use super::term::Replica;
 use crate::args::Settings;
-use crate::clock::Clock;
-use crate::words;
+use fencing_cluster::client::{self, AskError, Clients};
+use fencing_cluster::preflight;
+use fencing_cluster::schema;
+use fencing_cluster::stop::{PROCESS_END, Stop};
+use fencing_cluster::text;
+use fencing_drivers::clock::Clock;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::Arc;
 use std::time::Duration;
@@ -240,7 +240,7 @@ async fn reach(clients: &Clients, health: &Health) -> Result<String, Error> {
                 return Ok(version);
             }
             Ok(Err(error)) if !error.is_transient() => return Err(error.into()),
-            Ok(Err(error)) => words::chain(&error),
+            Ok(Err(error)) => text::chain(&error),
             Err(_) => late(clients, "for its version and what it serves"),
         };
         tracing::warn!("{words}; tries again in {} s", RETRY_PAUSE.as_secs());
@@ -282,7 +282,7 @@ async fn watch_rights(clients: Clients, namespace: String, health: Health, stop:
                 .iter()
                 .map(|it| format!("RBAC does not grant: {it} (see deploy/rbac.yaml)"))
                 .collect(),
-            Some(Ok(Err(error))) => vec![words::chain(&error)],
+            Some(Ok(Err(error))) => vec![text::chain(&error)],
             Some(Err(_)) => vec![late(&clients, preflight::RIGHTS_ASKED)],
         };
         if reasons != told {

@@ -142,9 +142,9 @@ impl FenceSession for SerializedSession {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Clock;
     use crate::core::manual_confirmation::ValidConfirmation;
     use crate::fence::manual::Manual;
+    use fencing_drivers::clock::Clock;
     use futures::poll;
     use std::time::Duration;
 

@@ -5,8 +5,8 @@
 
 use super::health::Health;
 use super::metrics::Metrics;
-use super::stop::Stop;
 use bytes::Bytes;
+use fencing_cluster::stop::Stop;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;

@@ -4,11 +4,11 @@
 //! reads a forged one is misled. The API server notes who wrote which fields, so that another hand can be told from another replica;
 //! one that takes the operator's name as field manager is not noticed.
 
-use super::client::MANAGER;
 use super::events::{Events, Note, reference};
 use super::marks::{Marks, mark};
 use crate::shell::cache::Change;
-use crate::words;
+use fencing_cluster::client::MANAGER;
+use fencing_cluster::text;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::Resource;
 use kube::core::DeserializeGuard;
@@ -67,7 +67,7 @@ impl Tampered {
             "its status was written by `{}`; only the operator writes a status, and nobody is fenced for what stands in one, but a pinned \
              machine, a bound boot or an evidence may be taken for its own: see what has changed, take it back, and take the right to \
              `{}/status` away from whoever did it (kubectl get --show-managed-fields shows the fields)",
-            words::shortened(who, NAME_BYTES_MAX),
+            text::shortened(who, NAME_BYTES_MAX),
             K::plural(&()),
         );
         let name = metadata.name.as_deref().unwrap_or_default();
@@ -89,7 +89,7 @@ mod tests {
     use crate::api::fence::NodeFence;
     use crate::shell::fake::Fake;
     use crate::shell::metrics::Metrics;
-    use crate::shell::stop::Stopper;
+    use fencing_cluster::stop::Stopper;
     use serde_json::{Value, json};
     use std::sync::Arc;
 

@@ -6,7 +6,6 @@
 
 use super::brakes::Brakes;
 use super::cache::{Caches, Change};
-use super::client::Clients;
 use super::context::{Board, Context, Delays, StrandedNodes};
 use super::control;
 use super::deletion::Deletion;
@@ -22,10 +21,11 @@ use super::policy_status::PolicyStatuses;
 use super::probe::Prober;
 use super::revision::Revision;
 use super::run::Equipment;
-use super::stop::Stop;
 use crate::args::Settings;
-use crate::clock::Clock;
 use crate::core::assess::others::Served;
+use fencing_cluster::client::Clients;
+use fencing_cluster::stop::Stop;
+use fencing_drivers::clock::Clock;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use kube::ResourceExt;

@@ -66,7 +66,7 @@ mod tests {
     use crate::api::device::FenceDevice;
     use crate::shell::fake::Fake;
     use crate::shell::metrics::Metrics;
-    use crate::shell::stop::Stopper;
+    use fencing_cluster::stop::Stopper;
     use serde_json::{Value, json};
     use std::sync::Arc;
 

@@ -7,6 +7,7 @@ mod policies;
 #[path = "../stale/mod.rs"]
 mod stale;
 
+use fencing_cluster::{client, preflight};
 use node_fencing_operator::api::device::FenceDevice;
 use node_fencing_operator::args::Order;
 use node_fencing_operator::core::identity::{Reports, Verdict, Wire, duplicates, judge};
@@ -19,7 +20,7 @@ use node_fencing_operator::fence::credentials::{
     ALLOWED_HOSTS_ANNOTATION, Credentials, CredentialsError,
 };
 use node_fencing_operator::fence::tls::{CertificateCheck, client_config};
-use node_fencing_operator::shell::{client, preflight, server};
+use node_fencing_operator::shell::server;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use serde_json::json;
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@ mod plugin;
 mod probe;
 
 use cluster::{Cluster, GOOD, kubeconfig};
-use node_fencing_operator::shell::preflight;
+use fencing_cluster::preflight;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -77,6 +77,13 @@ const DRIVERS: Layer = Layer {
         integration(&["--package", "fencing-drivers", "--test", "fuzz"]),
     ],
 };
+const CLUSTER: Layer = Layer {
+    modules: SHELL.modules,
+    suites: &[
+        integration(&["--package", "fencing-cluster", "--lib"]),
+        unit("shell::"),
+    ],
+};
 const SHELL: Layer = Layer {
     modules: &["args", "probe_file", "shell", "telemetry", "words"],
     suites: &[unit("shell::")],
@@ -96,6 +103,7 @@ pub fn layer(place: &str) -> Layer {
     match place.split("::").next() {
         Some("core") => CORE,
         Some("drivers") => DRIVERS,
+        Some("cluster") => CLUSTER,
         _ => SHELL,
     }
 }

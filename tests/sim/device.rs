@@ -6,9 +6,10 @@ use crate::libc::elapsed;
 use crate::network::{Fate, Moment, Network};
 use crate::objects::PASSWORD;
 use crate::world::{Bmc, Machine, World};
+use fencing_cluster::slim::Kubelet;
+use fencing_drivers::clock::Clock;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use node_fencing_operator::clock::Clock;
 use node_fencing_operator::core::reading::{Identity, PowerState, Reading};
 use node_fencing_operator::fence::credentials::Credentials;
 use node_fencing_operator::fence::redfish::{self, RedfishSettings};
@@ -16,7 +17,6 @@ use node_fencing_operator::fence::{
     DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome, Probe,
 };
 use node_fencing_operator::shell::outside::Outside;
-use node_fencing_operator::shell::slim::Kubelet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

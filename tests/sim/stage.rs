@@ -11,7 +11,7 @@ use crate::objects::{CLAIM, EFFECTS, ELECTION, NAMESPACE, SECRET, WORK, ready, t
 use crate::operator::Operator;
 use crate::plan::{self, Plan};
 use crate::world::{Bmc, Machine, Switches, World};
-use node_fencing_operator::clock;
+use fencing_drivers::clock;
 use node_fencing_operator::shell::guard::REFUSAL;
 use serde_json::{Value, json};
 use simapi::kinds::{DEVICE, Kind, LEASE, NODE, POD, POLICY, SECRET as SECRETS};

@@ -29,6 +29,7 @@ pub mod drivers;
 pub mod fence;
 pub mod fence_status;
 pub mod min_healthy;
+pub mod names;
 pub mod pdu;
 pub mod policy;
 pub mod policy_status;

@@ -1,8 +1,8 @@
 //! What the API server's first answers mean for whoever has typed the command: the operator's own words are for a pod with a service account.
 
 use super::super::cluster::{Cluster, Error as ClusterError};
-use crate::shell::client::AskError;
-use crate::shell::preflight::Error;
+use fencing_cluster::client::AskError;
+use fencing_cluster::preflight::Error;
 
 /// Why the cluster cannot be used, with the way out.
 ///

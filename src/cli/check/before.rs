@@ -4,8 +4,8 @@ use super::super::cluster::{Cluster, Error, seen};
 use super::answers::{early, words};
 use super::others::{self, When};
 use super::{Category, Check, Finding};
-use crate::shell::preflight;
-use crate::shell::slim::SlimNode;
+use fencing_cluster::preflight;
+use fencing_cluster::slim::SlimNode;
 use kube::api::ListParams;
 
 const HERE: Category = Category("before installation");

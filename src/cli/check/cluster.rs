@@ -3,8 +3,8 @@
 use super::super::cluster::{Cluster, Error, VIEWER, seen};
 use super::answers::words;
 use super::{Category, Check, Finding};
-use crate::shell::client::AskError;
-use crate::shell::{preflight, schema};
+use fencing_cluster::client::AskError;
+use fencing_cluster::{preflight, schema};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use kube::ResourceExt;
 use kube::api::ListParams;

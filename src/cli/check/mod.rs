@@ -16,7 +16,7 @@ use super::output::{Content, Form, forms, print, serialized, written};
 use super::table::wrapped;
 use super::time::time;
 use crate::api::policy::NodeFencingPolicy;
-use crate::clock::since_boot;
+use fencing_drivers::clock::since_boot;
 use jiff::SignedDuration;
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -5,7 +5,7 @@ use super::answers::early;
 use super::{Category, Check, Finding};
 use crate::api::conditions::{OTHER_FENCERS, find};
 use crate::api::policy::NodeFencingPolicy;
-use crate::words::listed;
+use fencing_cluster::text::listed;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::storage::v1::CSIDriver;
 use kube::ResourceExt;

@@ -6,7 +6,7 @@ use super::super::replica::is_ready;
 use super::super::table::age;
 use super::super::version;
 use super::{Category, Check, Finding};
-use crate::shell::lease;
+use fencing_api::names;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -31,7 +31,7 @@ const PODS: &str = "app.kubernetes.io/name=node-fencing-operator";
 pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
     let own = ListParams::default().labels(PODS);
     let pods = seen(cluster.list(&cluster.own::<Pod>(), &own).await)?;
-    let lease = seen(cluster.find(&cluster.own::<Lease>(), lease::NAME).await)?;
+    let lease = seen(cluster.find(&cluster.own::<Lease>(), names::LEASE).await)?;
     let namespace = &cluster.namespace;
     let deployments = seen(cluster.list(&cluster.own::<Deployment>(), &own).await)?;
     let of_versions = match deployments {
@@ -83,7 +83,7 @@ fn replicas(pods: &[Pod], namespace: &str) -> Finding {
 }
 
 fn leader(lease: Option<&Lease>, namespace: &str, now: Timestamp) -> Finding {
-    let name = lease::NAME;
+    let name = names::LEASE;
     let way_out = format!(
         "see kubectl -n {namespace} get pods and the operator's log; until one leads nothing is fenced"
     );

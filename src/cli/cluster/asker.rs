@@ -2,7 +2,7 @@
 
 use super::{Cluster, Error, VIEWER, ask_within};
 use crate::cli::output::complain;
-use crate::clock;
+use fencing_drivers::clock;
 use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::Api;

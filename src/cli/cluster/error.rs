@@ -1,6 +1,6 @@
 //! Why the cluster has no answer, in words with the way out.
 
-use crate::shell::client::AskError;
+use fencing_cluster::client::AskError;
 use kube::Resource;
 
 /// Why the cluster has no answer.

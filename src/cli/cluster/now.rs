@@ -1,7 +1,7 @@
 //! What time it is. Everything whose age is shown was dated in the cluster, and the clock of a laptop may be minutes off.
 
 use super::Cluster;
-use crate::clock;
+use fencing_drivers::clock;
 use jiff::fmt::rfc2822::DateTimeParser;
 use jiff::{SignedDuration, Timestamp};
 use kube::client::Body;
@@ -60,7 +60,7 @@ pub fn wall(ahead: SignedDuration) -> Timestamp {
 mod tests {
     use super::super::Limits;
     use super::*;
-    use crate::shell::fake::Fake;
+    use fencing_cluster::fake::Fake;
     use serde_json::json;
 
     #[test]

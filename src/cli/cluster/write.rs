@@ -1,7 +1,7 @@
 //! How objects are changed and made, once: a write is never repeated by itself.
 
 use super::{Cluster, Error, MANAGER, ask_within};
-use crate::shell::client::AskError;
+use fencing_cluster::client::AskError;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Resource, ResourceExt as _};
 use serde::Serialize;

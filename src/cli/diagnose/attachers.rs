@@ -4,7 +4,7 @@
 //! the path of its socket); else it may be any, and is said to be so.
 
 use super::index::Index;
-use crate::shell::slim::{SlimPod, WideNode};
+use fencing_cluster::slim::{SlimPod, WideNode};
 use kube::ResourceExt;
 use std::collections::BTreeSet;
 

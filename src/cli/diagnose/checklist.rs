@@ -8,7 +8,7 @@ use super::backends::{self, Backend};
 use super::facts::Facts;
 use super::index::{Index, time};
 use super::scope::{Kind, Scope};
-use crate::shell::slim::{SlimAttachment, SlimPod, WideNode};
+use fencing_cluster::slim::{SlimAttachment, SlimPod, WideNode};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::ResourceExt;

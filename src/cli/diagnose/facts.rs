@@ -6,7 +6,7 @@
 use super::super::cluster::{Cluster, Error, seen};
 use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
-use crate::shell::slim::{SlimAttachment, SlimDeployment, SlimPod, WideNode};
+use fencing_cluster::slim::{SlimAttachment, SlimDeployment, SlimPod, WideNode};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim};
@@ -290,7 +290,7 @@ fn known<K>(answer: Result<Vec<K>, Error>) -> Result<Listed<K>, Error> {
 mod tests {
     use super::*;
     use crate::cli::cluster::Limits;
-    use crate::shell::fake::{Fake, Seen};
+    use fencing_cluster::fake::{Fake, Seen};
     use serde_json::{Value, json};
     use std::collections::BTreeSet;
 

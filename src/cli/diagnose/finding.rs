@@ -1,8 +1,8 @@
 //! What a diagnosis has found: which signature, on which objects, why, by what it was seen, and the way out as commands to copy.
 
 use super::super::table::{WIDTH, wrapped};
-use crate::shell::slim::SlimPod;
-use crate::words::listed;
+use fencing_cluster::slim::SlimPod;
+use fencing_cluster::text::listed;
 use kube::ResourceExt;
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -6,7 +6,7 @@ use crate::api::settings::FenceMode;
 use crate::cli::fences;
 use crate::cli::table::age;
 use crate::core::observed::{OUT_OF_SERVICE, Ready};
-use crate::shell::slim::{SlimAttachment, SlimDeployment, SlimPod, WideNode};
+use fencing_cluster::slim::{SlimAttachment, SlimDeployment, SlimPod, WideNode};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim};

@@ -2,7 +2,7 @@
 
 use super::finding::{Finding, Object};
 use super::index::Index;
-use crate::shell::slim::SlimPod;
+use fencing_cluster::slim::SlimPod;
 use kube::ResourceExt;
 use std::collections::BTreeSet;
 

@@ -5,7 +5,7 @@
 
 use super::facts::ATTACH;
 use super::index::Index;
-use crate::shell::slim::{SlimAttachment, SlimPod};
+use fencing_cluster::slim::{SlimAttachment, SlimPod};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use std::collections::BTreeSet;

@@ -45,7 +45,7 @@ pub async fn again(cluster: &Cluster, fence: &NodeFence) -> Result<NodeFence, Er
 mod tests {
     use super::*;
     use crate::cli::cluster::Limits;
-    use crate::shell::fake::{Fake, failure};
+    use fencing_cluster::fake::{Fake, failure};
     use serde_json::json;
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::{Arc, Mutex};

@@ -62,7 +62,7 @@ fn denial_of(fence: &NodeFence, ends_with_boot: bool) -> Denial {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shell::slim::SlimNode;
+    use fencing_cluster::slim::SlimNode;
     use serde_json::{Value, json};
 
     const SINCE: &str = "2027-01-02T18:00:00Z";

@@ -6,7 +6,7 @@ use crate::api::fence::NodeFence;
 use crate::cli::Error;
 use crate::cli::cluster::{Cluster, seen};
 use crate::cli::name::{Kind, Name};
-use crate::shell::slim::SlimNode;
+use fencing_cluster::slim::SlimNode;
 use kube::ResourceExt;
 
 /// The open NodeFence of the node: one that may act on it goes before one that only observes.

@@ -7,7 +7,7 @@ use crate::cli::fences;
 use crate::cli::name::{Kind, Name};
 use crate::cli::unfenced::{World, of};
 use crate::core::observed::Ready;
-use crate::shell::slim::SlimNode;
+use fencing_cluster::slim::SlimNode;
 use jiff::Timestamp;
 use kube::ResourceExt;
 

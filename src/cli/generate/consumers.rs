@@ -6,7 +6,7 @@
 //! cluster, or may not be read, that is said.
 
 use super::super::cluster::Cluster;
-use crate::shell::client::{AskError, ask_within};
+use fencing_cluster::client::{AskError, ask_within};
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::core::GroupVersionKind;
@@ -219,7 +219,7 @@ impl Consumers {
 mod tests {
     use super::*;
     use crate::cli::cluster::Limits;
-    use crate::shell::client::Clients;
+    use fencing_cluster::client::Clients;
     use std::time::Duration;
     use tokio::net::TcpListener;
 

@@ -110,7 +110,7 @@ impl Common {
 /// # Errors
 /// The rule, in words.
 pub fn object_name(text: &str) -> Result<String, String> {
-    match crate::args::is_dns_name(text) {
+    match fencing_api::names::is_dns_name(text) {
         true => Ok(text.to_owned()),
         false => Err("must be the name of an object: at most 253 lower-case letters, digits, inner hyphens and dots".to_owned()),
     }

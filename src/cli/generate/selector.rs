@@ -98,7 +98,7 @@ pub fn label(text: &str) -> Result<(String, String), String> {
 fn is_key(key: &str) -> bool {
     match key.split_once('/') {
         Some((prefix, name)) => {
-            crate::args::is_dns_name(prefix) && !name.is_empty() && is_value(name)
+            fencing_api::names::is_dns_name(prefix) && !name.is_empty() && is_value(name)
         }
         None => !key.is_empty() && is_value(key),
     }

@@ -14,9 +14,9 @@ use crate::cli::cluster::{Cluster, Error, seen};
 use crate::cli::fences;
 use crate::cli::replica::is_ready;
 use crate::core::observed::NodeView;
-use crate::shell::lease;
-use crate::shell::preflight;
-use crate::shell::slim::{SlimDeployment, WideNode};
+use fencing_api::names;
+use fencing_cluster::preflight;
+use fencing_cluster::slim::{SlimDeployment, WideNode};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
@@ -280,7 +280,7 @@ async fn operator(
     let (managers, pods, lease) = tokio::join!(
         cluster.list(&manager_api, &managers),
         cluster.list(&own_api, &own),
-        cluster.find(&lease_api, lease::NAME),
+        cluster.find(&lease_api, names::LEASE),
     );
     let (managers, pods, lease) = (seen(managers)?, seen(pods)?, seen(lease)?);
     let operator = pods.and_then(|pods| {

@@ -9,7 +9,7 @@ use super::quantity::Asked;
 use super::timeline::millis;
 use super::volumes::{Fate, Storage};
 use crate::core::observed::NodeView;
-use crate::shell::slim::pod_view;
+use fencing_cluster::slim::pod_view;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;

@@ -6,7 +6,7 @@ use super::pods::{Outcome, PodPlan, counted};
 use super::timeline::{Basis, Step, Timeline};
 use super::verdict::Verdict;
 use super::volumes::Fate;
-use crate::words::listed;
+use fencing_cluster::text::listed;
 
 /// Names in a line of those that nobody has to care for.
 const NAMED_MAX: usize = 8;

@@ -3,7 +3,7 @@
 use super::super::cluster::{Cluster, Error, VIEWER};
 use super::super::{Error as CliError, check};
 use super::slim;
-use crate::shell::client::ask_within;
+use fencing_cluster::client::ask_within;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::LogParams;
 use serde_json::{Value, json};
@@ -326,7 +326,7 @@ fn containers(entry: &Entry) -> Vec<(String, String, bool)> {
 mod tests {
     use super::*;
     use crate::cli::cluster::Limits;
-    use crate::shell::fake;
+    use fencing_cluster::fake;
 
     async fn collected(refuses: fn(&str) -> bool) -> Result<(Vec<Entry>, Vec<Missing>), CliError> {
         let answer = move |request: &fake::Seen| match refuses(&request.line) {

@@ -15,7 +15,7 @@ use crate::cli::table::wrapped;
 use crate::cli::unfenced::Unfenced;
 use crate::cli::watched::{Watched, forget_fields, watch};
 use crate::cli::{Done, Error, fences};
-use crate::shell::slim::SlimNode;
+use fencing_cluster::slim::SlimNode;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use std::cell::RefCell;

@@ -9,7 +9,7 @@ use crate::cli::name::Name;
 use crate::cli::table::{age, bar, duration, or_none, quoted, table, wrapped};
 use crate::core::control::OFF_WHILE_RUNNING;
 use crate::core::hold::HeldBy;
-use crate::words::listed;
+use fencing_cluster::text::listed;
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 

@@ -12,8 +12,8 @@ use crate::cli::{Error, fences};
 use crate::core::observed::Ready;
 use crate::core::select::{Conflict, governing};
 use crate::core::stranded::stranded;
-use crate::shell::lease;
-use crate::shell::slim::SlimNode;
+use fencing_api::names;
+use fencing_cluster::slim::SlimNode;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;
@@ -192,7 +192,7 @@ pub(super) async fn look(cluster: &Cluster, name: Option<&Name>) -> Result<Sight
 
 /// Who leads.
 pub(super) async fn leader(cluster: &Cluster) -> Result<Operator, Error> {
-    let lease = cluster.find(&cluster.own::<Lease>(), lease::NAME).await;
+    let lease = cluster.find(&cluster.own::<Lease>(), names::LEASE).await;
     Ok(operator(seen(lease)?, &cluster.namespace))
 }
 

@@ -1,7 +1,7 @@
 use super::sight::Sight;
 use super::*;
 use crate::cli::name::any;
-use crate::shell::slim::SlimNode;
+use fencing_cluster::slim::SlimNode;
 use serde_json::{Value, json};
 
 mod brake;

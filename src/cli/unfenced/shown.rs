@@ -7,7 +7,7 @@ use crate::cli::fences;
 use crate::cli::table::age;
 use crate::core::hold::HeldBy;
 use crate::core::observed::{NodeView, Ready};
-use crate::shell::slim::SlimNode;
+use fencing_cluster::slim::SlimNode;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use schemars::JsonSchema;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::cli::trail::RELEASE;
-use crate::shell::slim::SlimNode;
+use fencing_cluster::slim::SlimNode;
 use serde_json::{Value, json};
 
 const SINCE: &str = "2027-01-02T18:00:00Z";

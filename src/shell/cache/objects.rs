@@ -6,7 +6,7 @@ use crate::api::fence::NodeFence;
 use crate::api::policy::NodeFencingPolicy;
 use crate::core::observed::NodeView;
 use crate::core::select::serves;
-use crate::shell::slim::SlimAttachment;
+use fencing_cluster::slim::SlimAttachment;
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::{self, Store};
 use kube::{Resource, ResourceExt};

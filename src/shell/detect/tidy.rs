@@ -4,7 +4,6 @@
 
 use super::{Detector, LIFT_PAUSE};
 use crate::api::fence::NodeFence;
-use crate::clock;
 use crate::core::incident::Reply;
 use crate::core::observed::{CLAIM, DETACHING, NodeView, QUARANTINE, Read, Ready};
 use crate::core::record;
@@ -14,6 +13,7 @@ use crate::core::taint;
 use crate::shell::draft::adopting_fence;
 use crate::shell::merge::status_patch;
 use crate::shell::{act, observe};
+use fencing_drivers::clock;
 use kube::ResourceExt;
 
 impl Detector {

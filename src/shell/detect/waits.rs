@@ -4,13 +4,13 @@ use super::{Detector, Wanted};
 use crate::api::fence::{ApprovalDecision, NodeFence};
 use crate::api::policy::{NodeFencingPolicy, UnhealthyCondition};
 use crate::api::settings::FenceMode;
-use crate::clock;
 use crate::core::delay::{Delayed, Why};
 use crate::core::exclusions::Exclusion;
 use crate::core::hold::HeldBy;
 use crate::core::observed::NodeView;
 use crate::core::outage::refused_by;
 use crate::core::window;
+use fencing_drivers::clock;
 use jiff::{SignedDuration, Unit};
 use kube::ResourceExt;
 

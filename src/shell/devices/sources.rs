@@ -9,7 +9,7 @@ use crate::fence::DeviceError;
 use crate::fence::address::AddressError;
 use crate::fence::credentials::{Credentials, CredentialsError, Digest};
 use crate::fence::tls::CertificateCheck;
-use crate::shell::client::ask;
+use fencing_cluster::client::ask;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::shell::fake::{self, Fake, Seen};
-use crate::shell::stop::Stopper;
+use fencing_cluster::stop::Stopper;
 use serde_json::Value;
 
 fn reference(kind: &str, name: &str) -> ObjectReference {

@@ -2,7 +2,6 @@
 
 use super::{Answer, LOOK_AGAIN_MAX, Next, Round, STAGE_WRITE_AFTER, Stored, UnderWay};
 use crate::api::fence_status::NodeFenceStatus;
-use crate::clock;
 use crate::core::attempt::{Attempt, OnAttempt};
 use crate::core::incident::{
     Decision, DeviceOrder, DeviceReply, Effect, Eviction, Evidence, Reply, Settings,
@@ -18,6 +17,7 @@ use crate::shell::jobs::{self, Heard, Job};
 use crate::shell::merge::status_patch;
 use crate::shell::metrics::RoundError;
 use crate::shell::observe::Reads;
+use fencing_drivers::clock;
 use futures::FutureExt;
 use futures::future::{Either, OptionFuture, join, select};
 use kube::ResourceExt;

@@ -4,7 +4,6 @@
 use super::Round;
 use crate::api::fence::NodeFence;
 use crate::api::policy::{NodeFencingPolicy, PowerOnPolicy};
-use crate::clock;
 use crate::core::exclusions::{Exclusion, exclusion};
 use crate::core::hold::Hold;
 use crate::core::incident::{ForeignCommands, Settings};
@@ -13,6 +12,7 @@ use crate::core::outage::cleared_by;
 use crate::core::plan;
 use crate::core::taint;
 use crate::shell::{observe, resolve};
+use fencing_drivers::clock;
 use kube::ResourceExt;
 use std::time::Duration;
 

@@ -3,7 +3,6 @@
 use super::{Answer, Next, Round};
 use crate::api::policy::NodeFencingPolicy;
 use crate::api::settings::FenceMode;
-use crate::clock;
 use crate::core::budget;
 use crate::core::exclusions::exclusion;
 use crate::core::hold::HeldBy;
@@ -19,6 +18,7 @@ use crate::shell::detect::now;
 use crate::shell::metrics::RoundError;
 use crate::shell::observe::Reads;
 use crate::shell::resolve::{self, Live};
+use fencing_drivers::clock;
 use kube::ResourceExt;
 use std::sync::PoisonError;
 use std::time::Duration;

@@ -3,7 +3,6 @@
 use super::{Next, Round, Stored, is_same};
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::NodeFenceStatus;
-use crate::clock;
 use crate::core::observed::Read;
 use crate::core::plan;
 use crate::core::record;
@@ -11,6 +10,7 @@ use crate::shell::act;
 use crate::shell::merge::status_patch;
 use crate::shell::metrics::RoundError;
 use crate::shell::observe;
+use fencing_drivers::clock;
 use kube::ResourceExt;
 use std::time::Duration;
 

@@ -2,7 +2,6 @@
 
 use super::{Job, driver, may_still_leave, observe, unwanted};
 use crate::api::fence_status::AttemptAction;
-use crate::clock;
 use crate::core::attempt::{Attempt, OffResult};
 use crate::core::incident::Device;
 use crate::core::observed::{LeaseView, NodeView, Read, Ready};
@@ -10,7 +9,8 @@ use crate::core::taint;
 use crate::fence::error::DeviceError;
 use crate::fence::{FenceSession, OffOutcome};
 use crate::shell::context::Context;
-use crate::shell::slim::SlimNode;
+use fencing_cluster::slim::SlimNode;
+use fencing_drivers::clock;
 use futures::future::{Either, ready, select};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};

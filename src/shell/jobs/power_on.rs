@@ -6,7 +6,6 @@
 use super::unwanted::{is_written, there};
 use super::{Job, driver, may_still_leave};
 use crate::api::fence_status::AttemptAction;
-use crate::clock;
 use crate::core::attempt::{OnAttempt, OnResult};
 use crate::core::incident::Device;
 use crate::core::power_on::forbidden;
@@ -14,6 +13,7 @@ use crate::core::reading::PowerState;
 use crate::fence::OnOutcome;
 use crate::shell::context::Context;
 use crate::shell::{observe, resolve};
+use fencing_drivers::clock;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::time::timeout;

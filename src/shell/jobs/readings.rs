@@ -5,7 +5,6 @@
 
 use super::{Job, LOOK_TIMEOUT, driver, look};
 use crate::api::settings::FenceMode;
-use crate::clock::{self, Clock};
 use crate::core::incident::{Device, DeviceReply, PodList};
 use crate::core::memory::DeviceAnswer;
 use crate::core::observed::Read;
@@ -15,6 +14,7 @@ use crate::fence::DeviceError;
 use crate::fence::confirm::{ConfirmPlan, Ended, Together, confirm};
 use crate::shell::context::Context;
 use crate::shell::observe;
+use fencing_drivers::clock::{self, Clock};
 use futures::future::{join, join_all};
 use std::convert::Infallible;
 use std::ops::ControlFlow;

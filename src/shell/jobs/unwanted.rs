@@ -3,11 +3,11 @@
 
 use crate::api::fence::NodeFence;
 use crate::api::fence_status::AttemptAction;
-use crate::clock;
 use crate::core::attempt::Attempt;
 use crate::core::observed::{NodeView, Read};
 use crate::shell::context::Context;
 use crate::shell::resolve;
+use fencing_drivers::clock;
 
 /// S11, S15, S21: the intent stands in the record, and is open, and neither a human nor the policy has taken the fence back.
 pub(super) fn still_wanted(

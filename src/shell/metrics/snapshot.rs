@@ -4,7 +4,7 @@
 
 use super::Error;
 use super::table::{self, Definition};
-use crate::clock;
+use fencing_drivers::clock;
 use jiff::Timestamp;
 use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;

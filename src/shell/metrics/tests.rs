@@ -242,7 +242,7 @@ fn values_are_those_of_the_snapshot() {
         Some(2.0)
     );
     #[allow(clippy::cast_precision_loss, reason = "whole seconds are enough")]
-    let now = crate::clock::wall().as_second() as f64;
+    let now = fencing_drivers::clock::wall().as_second() as f64;
     let heard = value(r#"watch_last_event_timestamp_seconds{kind="Node"}"#).expect("watch");
     assert!((now - 3.0 - heard).abs() < 2.0, "{heard}");
 }

@@ -2,7 +2,7 @@
 
 use crate::api::device::FenceDevice;
 use crate::shell::marks::mark;
-use crate::shell::slim::SlimNode;
+use fencing_cluster::slim::SlimNode;
 
 /// Changes with everything that makes a finding worthless: the device's settings, the Node, its machine.
 pub(super) fn epoch(device: &FenceDevice, node_uid: &str, system_uuid: &str) -> u64 {

@@ -66,12 +66,12 @@ impl Prober {
 mod tests {
     use super::*;
     use crate::api::device::FenceDevice;
-    use crate::clock::Clock;
     use crate::core::control::Control;
     use crate::core::fixtures::{node, off_readings};
     use crate::shell::fake::{self, Cluster, failure};
     use crate::shell::probe::judge::{self, Finding};
     use crate::shell::probe::tests::prober;
+    use fencing_drivers::clock::Clock;
     use serde_json::json;
 
     const LEASE: &str =

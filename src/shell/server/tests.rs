@@ -3,7 +3,7 @@
 use super::*;
 use crate::shell::health::Gate;
 use crate::shell::metrics::Snapshot;
-use crate::shell::stop::Stopper;
+use fencing_cluster::stop::Stopper;
 use std::io::{Read, Write};
 use std::net::TcpStream as Socket;
 
@@ -162,7 +162,7 @@ async fn silent_peers_are_put_out_and_others_get_their_turn() {
 async fn a_port_in_use_is_said_in_one_line_with_the_way_out() {
     let server = running().await;
     let error = Server::bind(server.address).await.err().expect("in use");
-    let words = crate::words::chain(&error);
+    let words = fencing_cluster::text::chain(&error);
     assert_eq!(
         words,
         format!(
@@ -172,7 +172,7 @@ async fn a_port_in_use_is_said_in_one_line_with_the_way_out() {
     );
     // An address of documentation only: no host has it.
     let foreign = "192.0.2.1:80".parse().expect("address");
-    let words = crate::words::chain(&Server::bind(foreign).await.err().expect("foreign"));
+    let words = fencing_cluster::text::chain(&Server::bind(foreign).await.err().expect("foreign"));
     assert!(
         words.starts_with("--http-bind: failed to listen on 192.0.2.1:80: "),
         "{words}"

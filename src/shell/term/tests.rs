@@ -5,11 +5,11 @@ use crate::core::election::Times;
 use crate::fence::address::AddressRules;
 use crate::shell::fake::{Fake, failure, list};
 use crate::shell::health::Health;
-use crate::shell::lease::NAME;
 use crate::shell::metrics::Metrics;
 use crate::shell::outside::Outside;
-use crate::shell::stop::Stopper;
 use crate::telemetry::LogFormat;
+use fencing_api::names::LEASE;
+use fencing_cluster::stop::Stopper;
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::time::timeout;
@@ -24,7 +24,7 @@ const WATCHED: [(&str, &str); 5] = [
 ];
 
 fn is_lease(line: &str) -> bool {
-    line.contains(&format!("/leases/{NAME}"))
+    line.contains(&format!("/leases/{LEASE}"))
 }
 
 /// The request with which a watch of this begins, or goes on.
@@ -37,7 +37,7 @@ async fn server(withheld: &'static str, may_list: Arc<AtomicBool>) -> Fake {
     Fake::start(move |seen| {
         if is_lease(&seen.line) {
             let spec = json!({"holderIdentity": "another", "leaseDurationSeconds": 15});
-            return (200, json!({"metadata": {"name": NAME, "uid": "u", "resourceVersion": "9"}, "spec": spec}));
+            return (200, json!({"metadata": {"name": LEASE, "uid": "u", "resourceVersion": "9"}, "spec": spec}));
         }
         let listed = WATCHED.into_iter().find(|(plural, _)| is_of(&seen.line, plural, false));
         match listed {

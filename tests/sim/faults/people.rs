@@ -5,7 +5,7 @@ use crate::objects::{
     CLAIM, ELECTION, NAMESPACE, OUT_OF_SERVICE, SECRET, is_ended, taint, taints, text,
 };
 use crate::stage::Stage;
-use node_fencing_operator::clock::Clock;
+use fencing_drivers::clock::Clock;
 use serde_json::{Value, json};
 use simapi::kinds::{FENCE, LEASE, NODE, POD, POLICY, SECRET as SECRETS};
 use std::time::Duration;

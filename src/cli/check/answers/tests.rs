@@ -3,8 +3,8 @@
 use super::super::{Finding, Mark, before, look};
 use super::*;
 use crate::cli::cluster::Limits;
-use crate::shell::client::Clients;
-use crate::shell::fake::{Fake, Seen, failure};
+use fencing_cluster::client::Clients;
+use fencing_cluster::fake::{Fake, Seen, failure};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;

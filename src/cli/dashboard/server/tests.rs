@@ -4,8 +4,8 @@ use super::super::fleet::World;
 use super::super::keep_time;
 use super::*;
 use crate::cli::cluster::{Cluster, Limits};
-use crate::shell::client::Clients;
-use crate::shell::fake::{Fake, failure};
+use fencing_cluster::client::Clients;
+use fencing_cluster::fake::{Fake, failure};
 use http_body_util::Empty;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -289,7 +289,7 @@ async fn an_hour_ahead() -> SocketAddr {
         let (mut stream, _) = listener.accept().await.expect("a connection");
         let mut asked = [0_u8; 4096];
         let _ = stream.read(&mut asked).await.expect("a request");
-        let date = crate::clock::wall() + HOUR;
+        let date = fencing_drivers::clock::wall() + HOUR;
         let date = date.strftime("%a, %d %b %Y %H:%M:%S GMT");
         let answer = format!(
             "HTTP/1.1 200 OK\r\nDate: {date}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}"
@@ -337,7 +337,7 @@ async fn the_page_goes_by_the_clock_of_the_api_server() {
     for told in [shown, beat] {
         let told: i64 = told.expect("the time").parse().expect("a number");
         let told = Timestamp::from_millisecond(told).expect("a time");
-        let apart = told.duration_since(crate::clock::wall()) - HOUR;
+        let apart = told.duration_since(fencing_drivers::clock::wall()) - HOUR;
         assert!(apart.abs() < SignedDuration::from_mins(1), "{told}");
     }
 }

@@ -11,7 +11,7 @@ use crate::api::fence::NodeFence;
 use crate::cli::fences;
 use crate::cli::table::duration;
 use crate::core::observed::Ready;
-use crate::shell::slim::{SlimAttachment, WideNode};
+use fencing_cluster::slim::{SlimAttachment, WideNode};
 use jiff::SignedDuration;
 use kube::ResourceExt;
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@ use super::super::attachers::{attaches_nothing, of, told};
 use super::super::finding::{Finding, Id, Object, named, step};
 use super::super::index::Index;
 use super::steps::storage;
-use crate::shell::slim::{SlimAttachment, WideNode};
+use fencing_cluster::slim::{SlimAttachment, WideNode};
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
 

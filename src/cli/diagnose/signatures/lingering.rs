@@ -6,7 +6,7 @@ use super::super::index::Index;
 use super::super::stuck::{OVERDUE, Stuck, waits};
 use super::steps::{logs, mounts, power};
 use crate::cli::table::duration;
-use crate::shell::slim::{SlimAttachment, SlimPod, WideNode};
+use fencing_cluster::slim::{SlimAttachment, SlimPod, WideNode};
 use jiff::SignedDuration;
 use kube::ResourceExt;
 

@@ -13,7 +13,7 @@ use crate::api::policy::RecoveryStrategy;
 use crate::cli::fences::{self, Warning, WarningKind};
 use crate::core::observed::Ready;
 use crate::fence::manual;
-use crate::shell::slim::{SlimAttachment, SlimPod, WideNode};
+use fencing_cluster::slim::{SlimAttachment, SlimPod, WideNode};
 use kube::ResourceExt;
 use std::collections::BTreeSet;
 

@@ -6,7 +6,7 @@ use super::super::finding::{Finding, Id, Object, named, step};
 use super::super::index::Index;
 use super::super::stuck::{MULTI_ATTACH, Stuck};
 use super::steps::storage;
-use crate::shell::slim::SlimPod;
+use fencing_cluster::slim::SlimPod;
 use kube::ResourceExt;
 use std::collections::BTreeSet;
 

@@ -6,7 +6,7 @@ use super::super::index::Index;
 use super::super::stuck::{MULTI_ATTACH, OVERDUE, PATIENCE, Stuck, waits};
 use super::steps::{logs, storage};
 use crate::cli::table::duration;
-use crate::shell::slim::SlimPod;
+use fencing_cluster::slim::SlimPod;
 use jiff::SignedDuration;
 use kube::ResourceExt;
 use std::collections::BTreeSet;

@@ -3,7 +3,7 @@
 use super::super::backends::{Type, of_volume};
 use super::super::finding::{Finding, Id, Object, Step, named, step};
 use super::super::index::Index;
-use crate::shell::slim::{SlimPod, WideNode};
+use fencing_cluster::slim::{SlimPod, WideNode};
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume};
 use kube::ResourceExt;
 use std::collections::BTreeSet;

@@ -5,7 +5,7 @@ use super::super::finding::{Finding, Id, Object, Step, named, step};
 use super::super::index::Index;
 use super::super::stuck::Stuck;
 use super::workloads::{recreate, rolling};
-use crate::shell::slim::SlimPod;
+use fencing_cluster::slim::SlimPod;
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@ use super::super::attachers;
 use super::super::backends::of_volume;
 use super::super::finding::{Step, step};
 use super::super::index::Index;
-use crate::shell::slim::SlimPod;
+use fencing_cluster::slim::SlimPod;
 use kube::ResourceExt;
 
 /// What comes before anybody takes a volume from a machine that nobody has proven down.

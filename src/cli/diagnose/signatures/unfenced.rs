@@ -11,7 +11,7 @@ use crate::core::exclusions::exclusion;
 use crate::core::hold::HeldBy;
 use crate::core::observed::{NodeView, Ready};
 use crate::core::select::Conflict;
-use crate::shell::slim::WideNode;
+use fencing_cluster::slim::WideNode;
 use kube::ResourceExt;
 
 /// Why, and the way out.

@@ -5,7 +5,7 @@ use super::super::backends::{Ability, of_provisioner};
 use super::super::finding::{Finding, Id, Object, Step, named, step};
 use super::super::index::Index;
 use super::super::stuck::Stuck;
-use crate::shell::slim::{SlimDeployment, SlimPod};
+use fencing_cluster::slim::{SlimDeployment, SlimPod};
 use kube::ResourceExt;
 
 /// D4 and D5.

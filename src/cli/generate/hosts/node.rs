@@ -3,7 +3,7 @@
 
 use super::{Host, Surroundings};
 use crate::core::reading::same_system;
-use crate::shell::slim::SlimNode;
+use fencing_cluster::slim::SlimNode;
 
 /// The Node that runs on a host, and how that is known.
 ///

@@ -10,8 +10,8 @@ use crate::cli::table::quoted;
 use crate::core::reading::{orderless, same_system, usable_uuid};
 use crate::fence::address::Address;
 use crate::fence::redfish::parse::{NO_RESET, System};
-use crate::shell::slim::SlimNode;
-use crate::words::listed;
+use fencing_cluster::slim::SlimNode;
+use fencing_cluster::text::listed;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::cli::status::tests::of_nothing;
-use crate::shell::fake::{Fake, Seen, failure};
+use fencing_cluster::fake::{Fake, Seen, failure};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,7 +53,7 @@ async fn server(has_ended: Arc<AtomicBool>, deadline: jiff::Timestamp) -> Fake {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_time_that_is_left_is_drawn_each_second_and_nothing_is_listed_again() {
-    let deadline = crate::clock::wall() + jiff::SignedDuration::from_secs(90);
+    let deadline = fencing_drivers::clock::wall() + jiff::SignedDuration::from_secs(90);
     let has_ended = Arc::new(AtomicBool::new(false));
     let server = server(Arc::clone(&has_ended), deadline).await;
     let (changed, mut tasks) = (Arc::new(Notify::new()), JoinSet::new());
@@ -141,7 +141,7 @@ async fn with_node(down: Value, well: Value, policy: Value, is_back: Arc<AtomicB
 /// Nothing is open yet, and it ends by itself once the node is Ready.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_node_that_waits_for_its_policy_is_followed_until_it_is_ready() {
-    let since = crate::clock::wall().to_string();
+    let since = fencing_drivers::clock::wall().to_string();
     let node = move |ready: &str| {
         json!({
             "metadata": {"name": "node-1", "uid": "uid-1", "resourceVersion": "7", "creationTimestamp": "2026-01-01T00:00:00Z"},
@@ -265,7 +265,7 @@ fn who_leads_is_not_claimed_of_an_api_server_that_does_not_answer() {
         sight: of_nothing(),
         unanswered: None,
     };
-    let now = crate::clock::wall();
+    let now = fencing_drivers::clock::wall();
     let leads = shown.status(None, now).operator;
     assert_eq!(
         (leads.leader.as_deref(), leads.unknown),

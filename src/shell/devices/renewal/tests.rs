@@ -1,13 +1,13 @@
 //! A BMC and a Secret whose password changes at one moment or another.
 
 use super::*;
-use crate::clock::Clock;
 use crate::core::proof::Require;
 use crate::core::reading::PowerState;
 use crate::fence::address::AddressRules;
 use crate::fence::confirm::{ConfirmPlan, Ended, Together, confirm};
 use crate::shell::devices::Devices;
 use crate::shell::fake::{Fake, failure};
+use fencing_drivers::clock::Clock;
 use futures::poll;
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
@@ -132,7 +132,7 @@ fn answer(state: &mut State, line: &str) -> (u16, Value) {
         return (200, secret);
     }
     if state.read != state.bmc {
-        state.refused_at = crate::clock::since_boot();
+        state.refused_at = fencing_drivers::clock::since_boot();
         state.version += u32::from(state.follows == Secret::Late);
         state.secret += u32::from(state.follows == Secret::Late);
         state.follows = Secret::Never;

@@ -6,7 +6,7 @@ use crate::core::hold::HeldBy;
 use crate::core::incident::{Approval, Decision, Effect};
 use crate::core::plan::CONTRADICTION;
 use crate::shell::events::Events;
-use crate::shell::stop::Stopper;
+use fencing_cluster::stop::Stopper;
 use jiff::Timestamp;
 
 /// The value of this series; none: there is no such series.

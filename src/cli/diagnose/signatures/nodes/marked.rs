@@ -5,7 +5,7 @@ use super::super::super::index::Index;
 use super::super::steps::power;
 use super::Scene;
 use crate::core::observed::Ready;
-use crate::shell::slim::WideNode;
+use fencing_cluster::slim::WideNode;
 use kube::ResourceExt;
 
 /// Is it out of service, and is it known that no NodeFence is open for it?

@@ -1,5 +1,5 @@
 use super::*;
-use crate::core::quiesce::{Toleration, stays};
+use fencing_core::quiesce::{Toleration, stays};
 use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn stays_with(tolerations: &Value) -> bool {
 /// What a real controller-manager did with them. A pod that is refused there never comes here, and would not count as one that stays.
 #[test]
 fn pods_stay_on_a_fenced_node_where_a_real_controller_manager_lets_them() {
-    let table = include_str!("../../../tests/data/tolerations.yaml");
+    let table = include_str!("../../../../tests/data/tolerations.yaml");
     let rows: Vec<Value> = serde_saphyr::from_str(table).expect("a list");
     let wrong: Vec<_> = rows
         .iter()
@@ -138,7 +138,7 @@ fn is_well_formed(it: &Toleration) -> bool {
 
 mod properties {
     use super::*;
-    use crate::core::fixtures::cases;
+    use fencing_core::fixtures::cases;
 
     proptest! {
         #![proptest_config(cases())]

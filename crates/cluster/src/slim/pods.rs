@@ -1,7 +1,7 @@
 //! A pod as the core sees it: what it holds, what it tolerates, and whether it is on its way out.
 
-use crate::core::observed::PodView;
-use crate::core::quiesce::{Toleration, stays, tolerates_claim};
+use fencing_core::observed::PodView;
+use fencing_core::quiesce::{Toleration, stays, tolerates_claim};
 use k8s_openapi::api::core::v1::{Pod, Volume};
 
 /// The pod as the core sees it.

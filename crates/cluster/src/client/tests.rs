@@ -1,7 +1,7 @@
 //! Where the configuration comes from, and how often each client sends a request.
 
 use super::*;
-use crate::shell::fake::{self, Fake};
+use crate::fake::{self, Fake};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -28,7 +28,7 @@ fn the_flag_comes_first_then_the_environment_then_the_pod() {
 async fn a_bad_kubeconfig_is_named() {
     let missing = Some(Path::new("/nowhere/config"));
     let error = Clients::new(missing).await.err().expect("an error");
-    let words = crate::words::chain(&error);
+    let words = crate::text::chain(&error);
     assert!(
         words.starts_with("failed to read the kubeconfig /nowhere/config (--kubeconfig): "),
         "{words}"
@@ -49,7 +49,7 @@ async fn an_empty_kubeconfig_is_no_cluster() {
         .err()
         .expect("an error");
     assert_eq!(
-        crate::words::chain(&error),
+        crate::text::chain(&error),
         format!(
             "failed to read the kubeconfig {path} (--kubeconfig): it has no `current-context`{WAY_OUT}"
         )

@@ -7,7 +7,7 @@ mod pods;
 mod wide;
 mod workloads;
 
-use crate::core::observed::{AttachmentView, ConditionView, LeaseView, NodeView, TaintView};
+use fencing_core::observed::{AttachmentView, ConditionView, LeaseView, NodeView, TaintView};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::VolumeAttachment;

@@ -4,8 +4,8 @@
 //! that may do half of its work and says so is worth more than one that is down.
 
 use super::client::{AskError, Clients};
-use super::lease;
-use crate::api::{GROUP, VERSION};
+use fencing_api::names;
+use fencing_api::{GROUP, VERSION};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
@@ -226,7 +226,7 @@ pub const RIGHTS: &[Right] = &[
         Scope::Namespace("kube-node-lease"),
     ),
     Right {
-        name: Some(lease::NAME),
+        name: Some(names::LEASE),
         ..right(
             "coordination.k8s.io",
             "leases",

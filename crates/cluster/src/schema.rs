@@ -7,8 +7,8 @@
 
 use super::client::{AskError, Clients, REQUEST_TIMEOUT, ask_within};
 use super::stop::Stop;
-use crate::api::{GROUP, VERSION, crd};
-use crate::words::listed;
+use crate::text::listed;
+use fencing_api::{GROUP, VERSION, crd};
 use serde_json::Value;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -111,7 +111,7 @@ pub async fn watch(clients: Clients, stop: Stop) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shell::fake::Fake;
+    use crate::fake::Fake;
     use serde_json::json;
 
     /// What an API server publishes of our definitions, changed like this.
@@ -179,7 +179,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_not_published_is_not_missed() {
         assert_eq!(found(json!({})).await, Vec::<String>::new());
-        let fake = Fake::start(|_| crate::shell::fake::failure(404, "no such path")).await;
+        let fake = Fake::start(|_| crate::fake::failure(404, "no such path")).await;
         assert!(
             unknown_fields(&fake.clients, REQUEST_TIMEOUT)
                 .await

@@ -9,7 +9,7 @@
 mod bounded;
 
 use self::bounded::Bounded;
-use crate::words;
+use crate::text;
 use kube::api::PatchParams;
 use kube::client::ClientBuilder;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -89,7 +89,7 @@ impl Clients {
     /// # Errors
     /// [`Error::Client`].
     pub fn from_config(config: Config) -> Result<Self, Error> {
-        let agent = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
+        let agent = concat!("node-fencing-operator/", env!("CARGO_PKG_VERSION"));
         Self::of_agent(config, agent)
     }
 
@@ -189,16 +189,16 @@ impl From<kube::Error> for AskError {
                 Self::Refused {
                     code: status.code,
                     reason: status.reason,
-                    message: words::shortened(&status.message, MESSAGE_BYTES_MAX),
+                    message: text::shortened(&status.message, MESSAGE_BYTES_MAX),
                 }
             }
             kube::Error::Api(status) => {
-                let message = words::shortened(&status.message, MESSAGE_BYTES_MAX);
+                let message = text::shortened(&status.message, MESSAGE_BYTES_MAX);
                 Self::Unknown(format!("{message} ({})", status.code))
             }
             // serde quotes what it cannot read, and that may be a Secret.
             kube::Error::SerdeError(_) => Self::Unknown("its answer cannot be decoded".to_owned()),
-            error => Self::Unknown(words::chain(&error)),
+            error => Self::Unknown(text::chain(&error)),
         }
     }
 }
@@ -269,7 +269,7 @@ fn problem(error: &KubeconfigError) -> String {
     match error {
         KubeconfigError::ReadConfig(error, _) => error.to_string(),
         KubeconfigError::CurrentContextNotSet => "it has no `current-context`".to_owned(),
-        error => words::chain(error),
+        error => text::chain(error),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A Node with what only the plugin reads of it: what it has to give, and what kubelet and attach/detach say of its volumes. No cache holds it.
 
 use super::{SlimNode, SlimNodeSpec, SlimNodeStatus};
-use crate::core::observed::{NodeView, Ready};
+use fencing_core::observed::{NodeView, Ready};
 use k8s_openapi::api::core::v1::{AttachedVolume, Node};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::Resource;

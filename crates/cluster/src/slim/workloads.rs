@@ -2,7 +2,7 @@
 //! holds them.
 
 use super::pods::toleration;
-use crate::core::quiesce::stays;
+use fencing_core::quiesce::stays;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStrategy};
 use k8s_openapi::api::core::v1::Toleration;

@@ -1,7 +1,7 @@
 //! Old servers, missing resources, missing rights, and that the rights are those of `deploy/rbac.yaml`.
 
 use super::*;
-use crate::shell::fake::{self, Fake, Seen};
+use crate::fake::{self, Fake, Seen};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -92,7 +92,7 @@ async fn a_server_that_fails_is_asked_again() {
         .await
         .expect_err("failure");
     assert!(error.is_transient());
-    let words = crate::words::chain(&error);
+    let words = crate::text::chain(&error);
     assert!(
         words.starts_with("failed to ask the API server http://127.0.0.1:"),
         "{words}"
@@ -111,13 +111,13 @@ async fn a_server_that_refuses_the_token_is_named_with_the_way_out() {
     assert!(error.is_transient());
     let server = &fake.clients.server;
     assert_eq!(
-        crate::words::chain(&error),
+        crate::text::chain(&error),
         format!(
             "failed to ask the API server {server} for its version: Unauthorized (401); if this lasts, check `server` and the user of the kubeconfig, or the pod's service account"
         )
     );
     let error = missing_rights(&fake.clients, "fencing").await;
-    let words = crate::words::chain(&error.expect_err("refused"));
+    let words = crate::text::chain(&error.expect_err("refused"));
     assert!(
         words.contains(" about the operator's rights: Unauthorized (401); "),
         "{words}"
@@ -167,7 +167,7 @@ async fn missing_rights_are_listed_in_order_but_for_secrets_that_may_be_named() 
 
 /// `(namespace or "", group, resource, verb)` of every right that this file of `deploy/` grants.
 fn granted(file: &str) -> BTreeSet<(String, String, String, String)> {
-    let path = format!("{}/deploy/{file}", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../../deploy/{file}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).expect("a file of deploy/");
     let texts = |value: &Value| -> Vec<String> {
         let list = value.as_array().expect("a list").iter();
