@@ -7,13 +7,13 @@
 pub mod check;
 pub mod probe;
 
-use crate::core::election::{LEASE_MAX, Times};
-use crate::fence::address::AddressRules;
-use crate::fence::cidr::Cidr;
 use crate::telemetry::{self, LogFormat};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use fencing_api::names::{NAMESPACE, is_dns_name};
+use fencing_core::election::{LEASE_MAX, Times};
+use fencing_drivers::address::AddressRules;
+use fencing_drivers::cidr::Cidr;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;

@@ -12,12 +12,12 @@ mod off;
 mod operator;
 mod report;
 
-use crate::api::device::{FenceDevice, IdentityCheck};
 use crate::args::probe::{Output, Probing};
-use crate::core::proof::IdentityRule;
-use crate::fence::{Extent, FenceDriver};
 use crate::shell::devices::{Devices, Freshness};
+use fencing_api::device::{FenceDevice, IdentityCheck};
+use fencing_core::proof::IdentityRule;
 use fencing_drivers::clock::Clock;
+use fencing_drivers::{Extent, FenceDriver};
 use kube::ResourceExt;
 use objects::Objects;
 use off::Target;

@@ -5,12 +5,10 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use node_fencing_operator::api::crd;
-use node_fencing_operator::api::device::{FenceDevice, FenceDeviceSpec, FenceDeviceStatus};
-use node_fencing_operator::api::fence::{NodeFence, NodeFenceSpec, NodeFenceStatus};
-use node_fencing_operator::api::policy::{
-    NodeFencingPolicy, NodeFencingPolicySpec, NodeFencingPolicyStatus,
-};
+use fencing_api::crd;
+use fencing_api::device::{FenceDevice, FenceDeviceSpec, FenceDeviceStatus};
+use fencing_api::fence::{NodeFence, NodeFenceSpec, NodeFenceStatus};
+use fencing_api::policy::{NodeFencingPolicy, NodeFencingPolicySpec, NodeFencingPolicyStatus};
 use serde::Deserialize;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

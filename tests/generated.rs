@@ -7,8 +7,7 @@ mod stale;
 use std::fs;
 use std::path::Path;
 
-use node_fencing_operator::api::crd;
-use node_fencing_operator::cli;
+use fencing_api::crd;
 
 const HEADER: &str =
     "# Generated from crates/api/src by `UPDATE=1 cargo test --test generated`; do not edit.\n";
@@ -46,7 +45,7 @@ fn deploy_in_one_file() {
 /// The manual pages, `man kubectl-fence-status`.
 #[test]
 fn manual_pages_of_the_plugin() {
-    let command = cli::command();
+    let command = fencing_plugin::command();
     let page = |command: &clap::Command, name: String| {
         // `help` has no page of its own.
         let mut command = command.clone();

@@ -279,7 +279,7 @@ fn documents_point_at_what_exists() {
 #[test]
 fn every_hint_of_check_leads_to_a_page_and_a_heading_that_exist() {
     let mut seen = 0;
-    for (path, text) in sources("src/cli/check") {
+    for (path, text) in sources("crates/plugin/src/check") {
         for hint in code(&text)
             .split('"')
             .filter(|it| it.starts_with("docs/") && it.contains(".md"))
@@ -299,7 +299,8 @@ fn every_hint_of_check_leads_to_a_page_and_a_heading_that_exist() {
 fn every_room_has_its_place_in_the_architecture() {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the document");
     for folder in
-        "crates/core/src crates/drivers/src crates/cluster/src src/shell src/cli".split(' ')
+        "crates/core/src crates/drivers/src crates/cluster/src src/shell crates/plugin/src"
+            .split(' ')
     {
         let title = format!("**The rooms of `{folder}`**");
         let (_, rooms) = text.split_once(&title).expect("its rooms");

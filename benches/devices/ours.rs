@@ -1,19 +1,19 @@
 //! The operator's IPMI driver and confirm engine, as the operator calls them.
 
 use anyhow::{Context, Result, bail, ensure};
+use fencing_api::drivers::IpmiPrivilege;
+use fencing_api::settings::Verification;
+use fencing_core::proof::{IdentityRule, Require};
+use fencing_core::reading::Reading;
+use fencing_drivers::address::{Address, AddressRules};
 use fencing_drivers::clock::Clock;
+use fencing_drivers::confirm::{ConfirmPlan, Ended, Together, confirm};
+use fencing_drivers::credentials::Credentials;
+use fencing_drivers::ipmi::{Ipmi, IpmiSettings};
+use fencing_drivers::past::Past;
+use fencing_drivers::{FenceDriver, OffOutcome};
 use fencing_testbed::bench::emulators::Emulated;
 use fencing_testbed::bmc::Credentials as Known;
-use node_fencing_operator::api::drivers::IpmiPrivilege;
-use node_fencing_operator::api::settings::Verification;
-use node_fencing_operator::core::proof::{IdentityRule, Require};
-use node_fencing_operator::core::reading::Reading;
-use node_fencing_operator::fence::address::{Address, AddressRules};
-use node_fencing_operator::fence::confirm::{ConfirmPlan, Ended, Together, confirm};
-use node_fencing_operator::fence::credentials::Credentials;
-use node_fencing_operator::fence::ipmi::{Ipmi, IpmiSettings};
-use node_fencing_operator::fence::past::Past;
-use node_fencing_operator::fence::{FenceDriver, OffOutcome};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;

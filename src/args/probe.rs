@@ -1,8 +1,8 @@
 //! The flags of `node-fencing-operator probe`.
 
 use super::{Error, NAMESPACE, invalid, namespace, object_name, ranges, seconds};
-use crate::fence::address::AddressRules;
 use clap::Args;
+use fencing_drivers::address::AddressRules;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -110,7 +110,7 @@ impl ProbeArgs {
         }
         self.power_off_is_meant()?;
         if let Some(uuid) = &self.node_uuid
-            && crate::core::reading::usable_uuid(uuid).is_none()
+            && fencing_core::reading::usable_uuid(uuid).is_none()
         {
             let rule = "must be a UUID that names one machine, as `kubectl get node NAME -o jsonpath={.status.nodeInfo.systemUUID}` prints it";
             return Err(invalid("--node-uuid", uuid, rule));

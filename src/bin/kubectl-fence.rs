@@ -5,5 +5,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    node_fencing_operator::cli::main(std::env::args_os())
+    fencing_plugin::main(std::env::args_os())
 }

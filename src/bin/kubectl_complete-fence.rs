@@ -6,5 +6,5 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    node_fencing_operator::cli::complete(&words)
+    fencing_plugin::complete(&words)
 }

@@ -2,7 +2,7 @@
 //! would not be what is meant.
 
 use super::BadInput;
-use crate::api::crd;
+use fencing_api::crd;
 use fencing_cluster::text::listed;
 use serde_json::Value;
 

@@ -1,10 +1,10 @@
 //! The objects of a file, and a client that answers from them as an API server would.
 
 use super::{BadInput, fields};
-use crate::api::device::{FenceDevice, IdentityCheck};
 use crate::args::probe::Probing;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use fencing_api::device::{FenceDevice, IdentityCheck};
 use http::{Request, Response, StatusCode};
 use kube::Client;
 use kube::ResourceExt;

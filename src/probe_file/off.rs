@@ -4,13 +4,13 @@
 //! Lease does not move, is for a cluster to say, and there is none.
 
 use super::report::Off;
-use crate::api::settings::Verification;
-use crate::core::control::Control;
-use crate::core::proof::{self, DeviceReadings, IdentityRule, NotProven, Require, reads_off};
-use crate::core::reading::{PowerState, Reading};
-use crate::fence::confirm::{ConfirmPlan, Confirmation, Ended, Together, confirm};
-use crate::fence::{FenceDriver, OffOutcome};
+use fencing_api::settings::Verification;
+use fencing_core::control::Control;
+use fencing_core::proof::{self, DeviceReadings, IdentityRule, NotProven, Require, reads_off};
+use fencing_core::reading::{PowerState, Reading};
 use fencing_drivers::clock::Clock;
+use fencing_drivers::confirm::{ConfirmPlan, Confirmation, Ended, Together, confirm};
+use fencing_drivers::{FenceDriver, OffOutcome};
 use std::ops::ControlFlow;
 use std::time::Duration;
 

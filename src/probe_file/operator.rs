@@ -3,11 +3,11 @@
 //! What is judged is what the operator would find: the Node is Ready, in a boot of which nothing else is known, and reports the UUID that the
 //! user gives, or else the one that the device names.
 
-use crate::api::device::FenceDevice;
-use crate::core::observed::{ConditionView, NodeView};
-use crate::fence::{DeviceError, Probe};
 use crate::shell::probe::judge::{Finding, Judgement, asked, judge};
+use fencing_api::device::FenceDevice;
+use fencing_core::observed::{ConditionView, NodeView};
 use fencing_drivers::clock::Clock;
+use fencing_drivers::{DeviceError, Probe};
 
 /// The operator, as far as it is needed here.
 #[derive(Debug)]

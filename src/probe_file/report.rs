@@ -1,13 +1,13 @@
 //! What a probe found, as text for an engineer and as JSON for a script.
 
-use crate::api::conditions::ConditionStatus;
-use crate::api::device::FenceDevice;
-use crate::core::control::{self, NO_POSITIVE_CONTROL};
-use crate::core::identity::MISMATCH;
-use crate::core::proof::IdentityRule;
-use crate::core::reading::Reading;
-use crate::fence::Probe;
 use crate::shell::probe::judge::{Judgement, Part};
+use fencing_api::conditions::ConditionStatus;
+use fencing_api::device::FenceDevice;
+use fencing_core::control::{self, NO_POSITIVE_CONTROL};
+use fencing_core::identity::MISMATCH;
+use fencing_core::proof::IdentityRule;
+use fencing_core::reading::Reading;
+use fencing_drivers::Probe;
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt;

@@ -4,12 +4,12 @@
 //! then; the former is looked at right before the request leaves. An outcome that is not known stays unknown: whoever decides next reads again (S20, F19 to F21).
 
 use super::context::Context;
-use crate::api::fence::NodeFence;
-use crate::core::incident::{Eviction, Reply};
-use crate::core::observed::PodView;
-use crate::core::taint::{Detachment, NodeDeletion, NodePatch};
+use fencing_api::fence::NodeFence;
 use fencing_cluster::client::{AskError, MANAGER, ask, patch_params};
 use fencing_cluster::slim::SlimNode;
+use fencing_core::incident::{Eviction, Reply};
+use fencing_core::observed::PodView;
+use fencing_core::taint::{Detachment, NodeDeletion, NodePatch};
 use fencing_drivers::clock;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Node, Pod};

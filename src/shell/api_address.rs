@@ -6,8 +6,8 @@
 //! `spec.podCIDRs` of the Nodes, which a kubelet may write where nobody has; and a range that a compromised node chooses could keep the
 //! operator from the devices of all others. They are named with `--deny-device-cidr`.
 
-use crate::fence::address::AddressRules;
 use fencing_cluster::stop::Stop;
+use fencing_drivers::address::AddressRules;
 use http::Uri;
 use std::io;
 use std::net::IpAddr;
@@ -77,8 +77,8 @@ pub async fn follow(rules: AddressRules, (host, port): (String, u16), stop: Stop
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fence::address::Lookup;
     use fencing_cluster::stop::Stopper;
+    use fencing_drivers::address::Lookup;
     use futures::FutureExt;
     use std::net::SocketAddr;
 

@@ -1,16 +1,16 @@
 //! Who may act: the budget's answer for all incidents of this process, judged under one lock.
 //!
-//! The core says what a budget allows ([`crate::core::budget`]); what is remembered here is who has been let through, so that two
+//! The core says what a budget allows ([`fencing_core::budget`]); what is remembered here is who has been let through, so that two
 //! incidents that look at the same moment do not both take the last place.
 
 use super::context::Context;
-use crate::api::fence::NodeFence;
-use crate::api::policy::NodeFencingPolicy;
-use crate::api::settings::FenceMode;
-use crate::core::budget::{self, Cluster, Open, deleted_nodes};
-use crate::core::hold::{HeldBy, Hold};
-use crate::core::select;
-use crate::core::support::deletes_nodes;
+use fencing_api::fence::NodeFence;
+use fencing_api::policy::NodeFencingPolicy;
+use fencing_api::settings::FenceMode;
+use fencing_core::budget::{self, Cluster, Open, deleted_nodes};
+use fencing_core::hold::{HeldBy, Hold};
+use fencing_core::select;
+use fencing_core::support::deletes_nodes;
 use fencing_drivers::clock;
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};

@@ -10,12 +10,12 @@ mod objects;
 
 use super::revision::Revision;
 use super::tampered::keep_other_writers;
-use crate::api::device::FenceDevice;
-use crate::api::fence::NodeFence;
-use crate::api::policy::NodeFencingPolicy;
-use crate::core::observed::NodeView;
+use fencing_api::device::FenceDevice;
+use fencing_api::fence::NodeFence;
+use fencing_api::policy::NodeFencingPolicy;
 use fencing_cluster::client::AskError;
 use fencing_cluster::slim::{SlimAttachment, SlimNode};
+use fencing_core::observed::NodeView;
 use fencing_drivers::clock;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use kube::core::DeserializeGuard;

@@ -5,14 +5,14 @@
 //! the way out. Nothing is written: the one patch is a dry run.
 
 use super::guard::{self, Guard};
-use crate::api::fence::NodeFence;
-use crate::api::settings::FenceMode;
 use crate::args::check::Checking;
-use crate::core::election::Times;
-use crate::core::observed::{CLAIM, DETACHING, QUARANTINE};
+use fencing_api::fence::NodeFence;
 use fencing_api::names;
+use fencing_api::settings::FenceMode;
 use fencing_cluster::client::{self, AskError, Clients, REQUEST_TIMEOUT, ask};
 use fencing_cluster::{preflight, schema};
+use fencing_core::election::Times;
+use fencing_core::observed::{CLAIM, DETACHING, QUARANTINE};
 use fencing_drivers::clock::since_boot;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::coordination::v1::Lease;

@@ -8,7 +8,7 @@ use super::context::Context;
 use super::detect::Detector;
 use super::incident::{self, Incidents};
 use super::undecodable::Undecodable;
-use crate::api::fence::NodeFence;
+use fencing_api::fence::NodeFence;
 use fencing_drivers::clock;
 use futures::{Stream, StreamExt};
 use kube::core::DeserializeGuard;
@@ -148,8 +148,8 @@ fn wake(context: &Context, concerns: impl Fn(&NodeFence) -> bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::observed::QUARANTINE;
     use crate::shell::fake::{self, Cluster};
+    use fencing_core::observed::QUARANTINE;
     use serde_json::json;
 
     const NODE: &str = "GET /api/v1/nodes/worker-1";

@@ -5,8 +5,8 @@
 //! nobody may delete then, would help no pod. What is known is kept when the API server does not answer.
 
 use super::cache::{Caches, Change};
-use crate::core::support::deletes_nodes;
 use fencing_cluster::preflight::{self, DELETION_RIGHTS};
+use fencing_core::support::deletes_nodes;
 use fencing_drivers::clock::since_boot;
 use kube::Client;
 use std::sync::{Arc, Mutex, PoisonError};

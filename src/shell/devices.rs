@@ -26,17 +26,17 @@ use pasts::Pasts;
 use recent::Recent;
 use sources::Kept;
 
-use crate::api::device::{FenceDevice, PositiveControl};
-use crate::core::control::Control;
-use crate::core::identity::{self, Wire};
-use crate::core::observed::NodeView;
-use crate::core::proof::IdentityRule;
-use crate::core::reading::Identity;
-use crate::core::select::serves;
-use crate::fence::address::AddressRules;
-use crate::fence::{FenceDriver, targets};
 use crate::shell::outside::Outside;
+use fencing_api::device::{FenceDevice, PositiveControl};
+use fencing_core::control::Control;
+use fencing_core::identity::{self, Wire};
+use fencing_core::observed::NodeView;
+use fencing_core::proof::IdentityRule;
+use fencing_core::reading::Identity;
+use fencing_core::select::serves;
+use fencing_drivers::address::AddressRules;
 use fencing_drivers::clock::Clock;
+use fencing_drivers::{FenceDriver, targets};
 use jiff::Timestamp;
 use kube::Client;
 use rustix::process::{Resource, getrlimit};
@@ -45,7 +45,7 @@ use std::hash::RandomState;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard, Semaphore, SemaphorePermit};
 
-pub use crate::core::identity::rule as identity_rule;
+pub use fencing_core::identity::rule as identity_rule;
 
 /// Looks at the same time before a claim, at most: what they need of memory is bounded, too.
 const LOOKS_MAX: u64 = 2048;

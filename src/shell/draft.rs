@@ -2,15 +2,15 @@
 //!
 //! The name is made from the outage itself, so that two operators, or one that has crashed, open one record and not two.
 
-use crate::api::fence::{NodeFence, NodeFenceSpec, Trigger, TriggerType};
-use crate::api::policy::{
+use fencing_api::fence::{NodeFence, NodeFenceSpec, Trigger, TriggerType};
+use fencing_api::policy::{
     FenceMode, NodeFencingPolicy, PowerOnPolicy, PowerOnSettings, UnhealthyCondition,
 };
-use crate::core::observed::NodeView;
-use crate::core::outage::fence_name;
-use crate::core::taint;
-use crate::core::window::Effective;
 use fencing_cluster::client::MANAGER;
+use fencing_core::observed::NodeView;
+use fencing_core::outage::fence_name;
+use fencing_core::taint;
+use fencing_core::window::Effective;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
@@ -105,8 +105,8 @@ pub fn adopting_fence(node: &NodeView, name: &str) -> NodeFence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::fixtures;
-    use crate::core::observed::{CLAIM, DETACHING, TaintView};
+    use fencing_core::fixtures;
+    use fencing_core::observed::{CLAIM, DETACHING, TaintView};
     use serde_json::json;
 
     /// S22: who adopts the mark of a deletion knows by it which boot was fenced.

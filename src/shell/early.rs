@@ -7,10 +7,10 @@
 
 use super::context::Context;
 use super::resolve;
-use crate::api::settings::FenceMode;
-use crate::core::incident::Level;
-use crate::fence::{FenceDriver, FenceSession};
+use fencing_api::settings::FenceMode;
+use fencing_core::incident::Level;
 use fencing_drivers::clock;
+use fencing_drivers::{FenceDriver, FenceSession};
 use futures::future::{join_all, pending};
 use kube::ResourceExt;
 use std::collections::BTreeMap;

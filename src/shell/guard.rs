@@ -7,7 +7,7 @@
 //! is a dry run. Without any Node there is nothing to guard, and nothing is asked.
 
 use super::cache::Caches;
-use crate::api::conditions::{ADMISSION_GUARD_MISSING, ConditionStatus, find, set_condition};
+use fencing_api::conditions::{ADMISSION_GUARD_MISSING, ConditionStatus, find, set_condition};
 use fencing_cluster::client::{AskError, ask, patch_params};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;

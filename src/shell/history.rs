@@ -1,12 +1,12 @@
 //! Clears away the records of ended incidents that a policy no longer wants to keep (`history`).
 //!
-//! What may go is decided in [`crate::core::history`] over the caches: no request is sent before there is something to
+//! What may go is decided in [`fencing_core::history`] over the caches: no request is sent before there is something to
 //! delete, and each deletion holds only for the very record that was judged.
 
 use super::act;
 use super::context::Context;
-use crate::core::history::surplus;
-use crate::core::incident::Reply;
+use fencing_core::history::surplus;
+use fencing_core::incident::Reply;
 use fencing_drivers::clock;
 use kube::ResourceExt;
 use std::sync::Arc;

@@ -5,13 +5,13 @@
 //! certificate where an address that no machine has connects as well, as through the proxy of a service mesh. That one would hold each fence for ever.
 
 use super::outside::Knock;
-use crate::core::observed::Ready;
-use crate::fence::address::AddressRules;
-use crate::fence::tls::{CertificateCheck, client_config};
 use fencing_cluster::client::{Clients, ask};
 use fencing_cluster::slim::Kubelet;
 use fencing_cluster::slim::SlimNode;
 use fencing_cluster::stop::Stop;
+use fencing_core::observed::Ready;
+use fencing_drivers::address::AddressRules;
+use fencing_drivers::tls::{CertificateCheck, client_config};
 use futures::future::join_all;
 use jiff::Timestamp;
 use kube::Api;

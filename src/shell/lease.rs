@@ -1,12 +1,12 @@
-//! The Lease by which replicas agree who works: read, decide ([`crate::core::election`]), write.
+//! The Lease by which replicas agree who works: read, decide ([`fencing_core::election`]), write.
 //!
 //! Every write is a replace that names the version it was decided on, so that of two candidates one is refused (409) and looks again. A
 //! request takes no longer than the leader may still work without its answer.
 
 use super::revision::Revision;
-use crate::core::election::{Election, Record, Times, Turn};
 use fencing_api::names::LEASE;
 use fencing_cluster::client::{AskError, REQUEST_TIMEOUT, ask_within};
+use fencing_core::election::{Election, Record, Times, Turn};
 use fencing_drivers::clock::{self, Clock};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;

@@ -15,9 +15,11 @@ mod tries;
 
 pub use tries::Login;
 
-use crate::core::reading::{Identity, Reading};
-use crate::fence::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome, Probe};
+use fencing_core::reading::{Identity, Reading};
 use fencing_drivers::clock::Clock;
+use fencing_drivers::{
+    DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome, Probe,
+};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -12,7 +12,7 @@
 //! | [`context`], [`brakes`], [`revision`] | what all loops share; who may act; whether etcd went back in time |
 //! | [`control`] | which loop a change wakes |
 //! | [`detect`], [`draft`] | from nodes and policies to NodeFences; stray taints of ours |
-//! | [`incident`] | the loop of one NodeFence: read, ask [`crate::core`], do one thing |
+//! | [`incident`] | the loop of one NodeFence: read, ask [`fencing_core`], do one thing |
 //! | [`resolve`] | from API objects to the settings that the core knows |
 //! | [`observe`], [`act`] | the quorum reads of a round, and its guarded writes |
 //! | [`jobs`] | device work, beside the loops |

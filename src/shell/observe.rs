@@ -4,12 +4,12 @@
 //! that fails, is cut short or cannot be decoded is `Failed`, never "empty".
 
 use super::context::Context;
-use crate::api::fence::NodeFence;
-use crate::core::observed::{AttachmentView, LeaseView, NodeView, Observed, PodView, Read};
-use crate::core::plan::Needs;
-use crate::core::quiesce::tolerating;
+use fencing_api::fence::NodeFence;
 use fencing_cluster::client::{AskError, ask};
 use fencing_cluster::slim::{SlimAttachment, SlimLease, SlimNode, pod_view};
+use fencing_core::observed::{AttachmentView, LeaseView, NodeView, Observed, PodView, Read};
+use fencing_core::plan::Needs;
+use fencing_core::quiesce::tolerating;
 use fencing_drivers::clock;
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};

@@ -1,11 +1,11 @@
 //! Which others could be at work in this cluster, as far as the APIs that it serves tell: asked at the beginning of a term and every few
-//! minutes. What stands on Nodes and in VolumeAttachments is in the caches; [`crate::core::assess::others`] puts both into words.
+//! minutes. What stands on Nodes and in VolumeAttachments is in the caches; [`fencing_core::assess::others`] puts both into words.
 //!
 //! The question is discovery, `GET /apis`: one list of names, which every account may read. Objects of others are not read: that would
 //! need rights over their APIs, and a watch for each.
 
-use crate::core::assess::others::{Served, groups};
 use fencing_cluster::client::{AskError, ask};
+use fencing_core::assess::others::{Served, groups};
 use kube::Client;
 use std::time::Duration;
 use tokio::sync::watch;

@@ -4,10 +4,10 @@
 //! alone; nothing that a user can set chooses between the two.
 
 use super::knock::{knock, nobody_beside};
-use crate::fence::address::AddressRules;
-use crate::fence::redfish::{Redfish, RedfishSettings};
-use crate::fence::{DeviceError, FenceDriver};
 use fencing_cluster::slim::Kubelet;
+use fencing_drivers::address::AddressRules;
+use fencing_drivers::redfish::{Redfish, RedfishSettings};
+use fencing_drivers::{DeviceError, FenceDriver};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Keeps the status of every NodeFencingPolicy: who is protected, who is not, and why a policy does not act.
 //!
 //! Changes are gathered for a second, and a status is written only when it says something new, and not again at once: a rolling
-//! restart of a thousand nodes costs a few writes. The gauges do not wait. [`crate::core::assess`] says what a policy would do.
+//! restart of a thousand nodes costs a few writes. The gauges do not wait. [`fencing_core::assess`] says what a policy would do.
 //! The runtime's clock does for these pauses: nothing is decided by it, and it may stand still while the host is suspended.
 
 use super::cache::Change;
@@ -13,15 +13,15 @@ use super::metrics::PolicyRow;
 use super::probe::Prober;
 use super::tampered::Tampered;
 use super::undecodable::Undecodable;
-use crate::api::device::FenceDevice;
-use crate::api::policy::{NodeFencingPolicy, NodeFencingPolicyStatus};
-use crate::core::assess::others::{Attached, Served, signs};
-use crate::core::assess::{Assessment, World, assess};
-use crate::core::exclusions::next_expiry;
-use crate::core::window::{mode, next_change};
-use crate::fence::targets;
+use fencing_api::device::FenceDevice;
+use fencing_api::policy::{NodeFencingPolicy, NodeFencingPolicyStatus};
 use fencing_cluster::client::{AskError, ask, patch_params};
+use fencing_core::assess::others::{Attached, Served, signs};
+use fencing_core::assess::{Assessment, World, assess};
+use fencing_core::exclusions::next_expiry;
+use fencing_core::window::{mode, next_change};
 use fencing_drivers::clock::Clock;
+use fencing_drivers::targets;
 use jiff::Timestamp;
 use kube::api::Patch;
 use kube::runtime::reflector::ObjectRef;

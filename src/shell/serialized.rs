@@ -5,8 +5,10 @@
 //! the group is held for a single call. Between the preparation of an off command and the command it is not let go: the claim is
 //! read in between, and what was read must not grow old while somebody else acts (F12).
 
-use crate::core::reading::{Identity, Reading};
-use crate::fence::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome, Probe};
+use fencing_core::reading::{Identity, Reading};
+use fencing_drivers::{
+    DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome, Probe,
+};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -142,9 +144,9 @@ impl FenceSession for SerializedSession {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::manual_confirmation::ValidConfirmation;
-    use crate::fence::manual::Manual;
+    use fencing_core::manual_confirmation::ValidConfirmation;
     use fencing_drivers::clock::Clock;
+    use fencing_drivers::manual::Manual;
     use futures::poll;
     use std::time::Duration;
 
@@ -218,7 +220,7 @@ mod tests {
         }
         fn prepare_on(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
             let reading = Reading {
-                state: crate::core::reading::PowerState::Off,
+                state: fencing_core::reading::PowerState::Off,
                 raw: "Off".to_owned(),
                 identity: Identity::default(),
                 faults: Vec::new(),

@@ -86,9 +86,9 @@ impl Tampered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::fence::NodeFence;
     use crate::shell::fake::Fake;
     use crate::shell::metrics::Metrics;
+    use fencing_api::fence::NodeFence;
     use fencing_cluster::stop::Stopper;
     use serde_json::{Value, json};
     use std::sync::Arc;

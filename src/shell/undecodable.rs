@@ -63,9 +63,9 @@ impl Undecodable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::device::FenceDevice;
     use crate::shell::fake::Fake;
     use crate::shell::metrics::Metrics;
+    use fencing_api::device::FenceDevice;
     use fencing_cluster::stop::Stopper;
     use serde_json::{Value, json};
     use std::sync::Arc;

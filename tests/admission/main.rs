@@ -6,7 +6,7 @@
 mod notes;
 mod policy;
 
-use node_fencing_operator::api::fence::NodeFenceSpec;
+use fencing_api::fence::NodeFenceSpec;
 use notes::{NoteRow, judge_note};
 use policy::{Policy, Request, Verdict};
 use serde::Deserialize;

@@ -7,19 +7,17 @@ mod policies;
 #[path = "../stale/mod.rs"]
 mod stale;
 
+use fencing_api::device::FenceDevice;
 use fencing_cluster::{client, preflight};
-use node_fencing_operator::api::device::FenceDevice;
+use fencing_core::identity::{Reports, Verdict, Wire, duplicates, judge};
+use fencing_core::observed::{ConditionView, NodeView};
+use fencing_core::reading::Identity;
+use fencing_core::select::fenceable;
+use fencing_drivers::DeviceError;
+use fencing_drivers::address::{Address, AddressRules};
+use fencing_drivers::credentials::{ALLOWED_HOSTS_ANNOTATION, Credentials, CredentialsError};
+use fencing_drivers::tls::{CertificateCheck, client_config};
 use node_fencing_operator::args::Order;
-use node_fencing_operator::core::identity::{Reports, Verdict, Wire, duplicates, judge};
-use node_fencing_operator::core::observed::{ConditionView, NodeView};
-use node_fencing_operator::core::reading::Identity;
-use node_fencing_operator::core::select::fenceable;
-use node_fencing_operator::fence::DeviceError;
-use node_fencing_operator::fence::address::{Address, AddressRules};
-use node_fencing_operator::fence::credentials::{
-    ALLOWED_HOSTS_ANNOTATION, Credentials, CredentialsError,
-};
-use node_fencing_operator::fence::tls::{CertificateCheck, client_config};
 use node_fencing_operator::shell::server;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use serde_json::json;
@@ -251,7 +249,7 @@ fn bundles(rows: &mut Rows) {
     }
     rows.refused(
         "a fingerprint of SHA-1",
-        "DA:39:A3:EE".parse::<node_fencing_operator::fence::tls::Fingerprint>(),
+        "DA:39:A3:EE".parse::<fencing_drivers::tls::Fingerprint>(),
     );
 }
 

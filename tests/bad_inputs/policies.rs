@@ -1,10 +1,10 @@
 //! What a policy's condition `Ready` says.
 
 use crate::{Rows, node};
-use node_fencing_operator::api::device::FenceDevice;
-use node_fencing_operator::api::policy::{NodeFencingPolicy, NodeFencingPolicyStatus};
-use node_fencing_operator::core::assess::others::Served;
-use node_fencing_operator::core::assess::{World, assess};
+use fencing_api::device::FenceDevice;
+use fencing_api::policy::{NodeFencingPolicy, NodeFencingPolicyStatus};
+use fencing_core::assess::others::Served;
+use fencing_core::assess::{World, assess};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 

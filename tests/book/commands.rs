@@ -3,14 +3,13 @@
 use crate::pages::root;
 use crate::reference::{check, table};
 use clap::Command;
-use node_fencing_operator::cli;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 /// The commands, without the one that explains them all.
 fn commands() -> Vec<Command> {
-    let command = cli::command();
+    let command = fencing_plugin::command();
     let all = command
         .get_subcommands()
         .filter(|it| it.get_name() != "help");
@@ -84,7 +83,7 @@ fn help_fits_a_terminal() {
 #[test]
 fn what_programs_read_only_grows() {
     let is_update = std::env::var_os("UPDATE").is_some();
-    let shapes: BTreeMap<_, _> = cli::schema::all().into_iter().collect();
+    let shapes: BTreeMap<_, _> = fencing_plugin::schema::all().into_iter().collect();
     let page = root().join("docs/reference/kubectl-fence/cli.v1.json");
     let schemas = serde_json::to_string_pretty(&shapes).expect("JSON") + "\n";
     let known = root().join("tests/data/cli-v1.txt");

@@ -1,7 +1,5 @@
 //! Lines of `kubectl fence` in the documents: would the plugin take them?
 
-use node_fencing_operator::cli;
-
 /// Would the plugin take this command line?
 pub fn plugin(words: &[&str]) -> Vec<String> {
     let words: Vec<&str> = words
@@ -17,14 +15,14 @@ pub fn plugin(words: &[&str]) -> Vec<String> {
         _ => vec![piece],
     });
     let line = line.skip(1);
-    let read = cli::command().try_get_matches_from(line);
+    let read = fencing_plugin::command().try_get_matches_from(line);
     read.err().map(|it| it.to_string()).into_iter().collect()
 }
 
 /// The plugin's command, if it has none of that name.
 pub fn unknown_command(words: &[&str]) -> Option<String> {
     let name = words.get(2).filter(|it| !it.starts_with('-'))?;
-    let is_known = cli::command().find_subcommand(name).is_some();
+    let is_known = fencing_plugin::command().find_subcommand(name).is_some();
     (!is_known).then(|| format!("there is no `kubectl fence {name}`"))
 }
 

@@ -3,10 +3,10 @@
 use crate::pages::{read, root};
 use crate::reasons::{Section, sections};
 use crate::schema::of_kind;
-use node_fencing_operator::api::crd;
+use fencing_api::crd;
+use fencing_core::support;
+use fencing_drivers::DeviceError;
 use node_fencing_operator::args::{Error, Order};
-use node_fencing_operator::core::support;
-use node_fencing_operator::fence::DeviceError;
 use node_fencing_operator::shell::metrics::table::{Kind, METRICS};
 use serde_json::{Value, json};
 use std::ffi::OsString;

@@ -1,8 +1,8 @@
 //! Does a value fit a schema, as the API server and Helm judge it? Types, required and unknown fields, bounds and words; of a
 //! CustomResourceDefinition the CEL rules as well.
 
+use fencing_api::crd;
 use kube_cel::{ErrorKind, Validator};
-use node_fencing_operator::api::crd;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

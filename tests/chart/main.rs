@@ -8,7 +8,7 @@ mod kubernetes;
 mod stale;
 mod values;
 
-use node_fencing_operator::api::crd;
+use fencing_api::crd;
 use serde_json::{Value, json};
 use simapi::schema::Schema;
 use std::fs;

@@ -7,15 +7,15 @@ use crate::network::{Fate, Moment, Network};
 use crate::objects::PASSWORD;
 use crate::world::{Bmc, Machine, World};
 use fencing_cluster::slim::Kubelet;
+use fencing_core::reading::{Identity, PowerState, Reading};
 use fencing_drivers::clock::Clock;
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use node_fencing_operator::core::reading::{Identity, PowerState, Reading};
-use node_fencing_operator::fence::credentials::Credentials;
-use node_fencing_operator::fence::redfish::{self, RedfishSettings};
-use node_fencing_operator::fence::{
+use fencing_drivers::credentials::Credentials;
+use fencing_drivers::redfish::{self, RedfishSettings};
+use fencing_drivers::{
     DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome, Probe,
 };
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use node_fencing_operator::shell::outside::Outside;
 use std::fmt;
 use std::sync::Arc;

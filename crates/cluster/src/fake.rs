@@ -1,6 +1,12 @@
 //! An API server for unit tests: a function from request to answer behind a real socket, so that the real client with its
 //! retries and time limits is in the test.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "for tests, which fail that way"
+)]
+
 use crate::client::Clients;
 use bytes::Bytes;
 use fencing_core::fixtures::{DATE, MACHINE};

@@ -1,8 +1,8 @@
 //! Whatever the engine ended with, the readings are judged by the rule of a proof.
 
 use super::*;
-use crate::core::reading::Identity;
-use crate::fence::DeviceError;
+use fencing_core::reading::Identity;
+use fencing_drivers::DeviceError;
 use jiff::Timestamp;
 
 const OURS: &str = "4c4c4544-0042-3510-8052-b4c04f4a4d32";

@@ -1,9 +1,9 @@
 //! What is sent, once or not at all, and what its answer means.
 
 use super::*;
-use crate::core::fixtures;
-use crate::core::observed::AttachmentView;
 use crate::shell::fake::{self, Cluster, failure};
+use fencing_core::fixtures;
+use fencing_core::observed::AttachmentView;
 use serde_json::json;
 
 const PATCH: &str = "PATCH /api/v1/nodes/worker-1";

@@ -1,6 +1,6 @@
 use super::*;
-use crate::core::observed::NodeView;
 use crate::shell::fake::{self, Cluster};
+use fencing_core::observed::NodeView;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -138,7 +138,7 @@ fn nodes_that_were_deleted_are_counted_until_they_are_back() {
     ];
     let back = NodeView {
         name: "back".to_owned(),
-        ..crate::core::fixtures::node()
+        ..fencing_core::fixtures::node()
     };
     let counted = deleted_nodes(&fences, "prod", &[back]);
     assert_eq!(counted, BTreeSet::from(["gone".to_owned()]));

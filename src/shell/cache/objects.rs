@@ -1,12 +1,12 @@
 //! What the caches hold of our own objects and of VolumeAttachments. What is asked for each node copies no more than it returns.
 
 use super::Caches;
-use crate::api::device::FenceDevice;
-use crate::api::fence::NodeFence;
-use crate::api::policy::NodeFencingPolicy;
-use crate::core::observed::NodeView;
-use crate::core::select::serves;
+use fencing_api::device::FenceDevice;
+use fencing_api::fence::NodeFence;
+use fencing_api::policy::NodeFencingPolicy;
 use fencing_cluster::slim::SlimAttachment;
+use fencing_core::observed::NodeView;
+use fencing_core::select::serves;
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::{self, Store};
 use kube::{Resource, ResourceExt};

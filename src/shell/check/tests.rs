@@ -1,8 +1,8 @@
 //! What each finding says, and that an open fence keeps the operator where it is.
 
 use super::*;
-use crate::core::observed::{DETACHING, OUT_OF_SERVICE};
 use crate::shell::fake::{self, Cluster, Fake, failure};
+use fencing_core::observed::{DETACHING, OUT_OF_SERVICE};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,8 +1,8 @@
 //! What is opened, and what is tidied up: only what the Node and the NodeFence say when they are read again.
 
 use super::*;
-use crate::core::observed::{DETACHING, QUARANTINE};
 use crate::shell::fake::{self, Cluster, failure};
+use fencing_core::observed::{DETACHING, QUARANTINE};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 

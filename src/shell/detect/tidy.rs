@@ -3,16 +3,16 @@
 //! What is ours and can go goes by itself. What only people can judge is told to them, once.
 
 use super::{Detector, LIFT_PAUSE};
-use crate::api::fence::NodeFence;
-use crate::core::incident::Reply;
-use crate::core::observed::{CLAIM, DETACHING, NodeView, QUARANTINE, Read, Ready};
-use crate::core::record;
-use crate::core::release::never_went_down;
-use crate::core::stranded::{self, Stranded};
-use crate::core::taint;
 use crate::shell::draft::adopting_fence;
 use crate::shell::merge::status_patch;
 use crate::shell::{act, observe};
+use fencing_api::fence::NodeFence;
+use fencing_core::incident::Reply;
+use fencing_core::observed::{CLAIM, DETACHING, NodeView, QUARANTINE, Read, Ready};
+use fencing_core::record;
+use fencing_core::release::never_went_down;
+use fencing_core::stranded::{self, Stranded};
+use fencing_core::taint;
 use fencing_drivers::clock;
 use kube::ResourceExt;
 
@@ -329,8 +329,8 @@ fn put_back_words(node: &NodeView, claim: &str, owner: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::fixtures;
-    use crate::core::observed::TaintView;
+    use fencing_core::fixtures;
+    use fencing_core::observed::TaintView;
 
     #[test]
     fn who_is_told_of_taints_that_were_put_back_is_told_how_to_remove_them() {

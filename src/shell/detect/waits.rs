@@ -1,15 +1,15 @@
 //! What is said of an unhealthy node that has no incident yet: once on the Node and, as long as it lasts, on the policy.
 
 use super::{Detector, Wanted};
-use crate::api::fence::{ApprovalDecision, NodeFence};
-use crate::api::policy::{NodeFencingPolicy, UnhealthyCondition};
-use crate::api::settings::FenceMode;
-use crate::core::delay::{Delayed, Why};
-use crate::core::exclusions::Exclusion;
-use crate::core::hold::HeldBy;
-use crate::core::observed::NodeView;
-use crate::core::outage::refused_by;
-use crate::core::window;
+use fencing_api::fence::{ApprovalDecision, NodeFence};
+use fencing_api::policy::{NodeFencingPolicy, UnhealthyCondition};
+use fencing_api::settings::FenceMode;
+use fencing_core::delay::{Delayed, Why};
+use fencing_core::exclusions::Exclusion;
+use fencing_core::hold::HeldBy;
+use fencing_core::observed::NodeView;
+use fencing_core::outage::refused_by;
+use fencing_core::window;
 use fencing_drivers::clock;
 use jiff::{SignedDuration, Unit};
 use kube::ResourceExt;

@@ -1,7 +1,7 @@
 //! A window of a policy opens or closes: nothing in the cluster changes, and every node may have to be fenced by now, or otherwise.
 
 use super::{Detector, PAUSE_LOOK, now};
-use crate::core::window::next_change;
+use fencing_core::window::next_change;
 use std::time::Duration;
 
 impl Detector {

@@ -1,10 +1,10 @@
 //! Which devices were found to read Off of a running machine, from the moment it is known: their FenceDevices say so some moments later, or not at all
 //! while the API server refuses it (S25).
 
-use crate::api::device::{FenceDevice, PositiveControl};
-use crate::core::control::{self, Control};
-use crate::core::observed::NodeView;
-use crate::core::reading::PowerState;
+use fencing_api::device::{FenceDevice, PositiveControl};
+use fencing_core::control::{self, Control};
+use fencing_core::observed::NodeView;
+use fencing_core::reading::PowerState;
 use jiff::Timestamp;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -51,7 +51,7 @@ fn key(device: &FenceDevice, node_uid: &str) -> Key {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::fixtures::node;
+    use fencing_core::fixtures::node;
     use serde_json::json;
 
     /// S25: the status that says so may be refused for as long as it takes.

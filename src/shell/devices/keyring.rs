@@ -4,11 +4,11 @@
 //! looked at every minute would spend some 10 % of a core on keys that they had a minute ago. So the keys are kept while the Secret
 //! is the one that they were made of, and some device needs them. They are wiped from memory when they go.
 
-use crate::api::device::FenceDevice;
-use crate::api::pdu::{SnmpSettings, SnmpVersion};
-use crate::fence::DeviceError;
-use crate::fence::credentials::Credentials;
-use crate::fence::pdu::Login;
+use fencing_api::device::FenceDevice;
+use fencing_api::pdu::{SnmpSettings, SnmpVersion};
+use fencing_drivers::DeviceError;
+use fencing_drivers::credentials::Credentials;
+use fencing_drivers::pdu::Login;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

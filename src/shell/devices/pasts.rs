@@ -1,8 +1,8 @@
 //! What was learned in the sessions with a system: a job makes its own driver, and the next job's knows by it that the device has taken our off, or
 //! this login.
 
-use crate::fence::credentials::Digest;
-use crate::fence::past::Past;
+use fencing_drivers::credentials::Digest;
+use fencing_drivers::past::Past;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 

@@ -9,10 +9,12 @@
 
 use super::access::{Access, Maker};
 use super::recent::Freshness;
-use crate::api::device::FenceDevice;
-use crate::core::reading::{Identity, Reading};
-use crate::fence::credentials::Digest;
-use crate::fence::{DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome, Probe};
+use fencing_api::device::FenceDevice;
+use fencing_core::reading::{Identity, Reading};
+use fencing_drivers::credentials::Digest;
+use fencing_drivers::{
+    DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome, Probe,
+};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::fmt;

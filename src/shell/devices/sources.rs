@@ -3,13 +3,13 @@
 
 use super::access::Maker;
 use super::recent::Freshness;
-use crate::api::device::{FenceDevice, TlsSettings, TlsVerification};
-use crate::api::drivers::{CaKind, CaReference};
-use crate::fence::DeviceError;
-use crate::fence::address::AddressError;
-use crate::fence::credentials::{Credentials, CredentialsError, Digest};
-use crate::fence::tls::CertificateCheck;
+use fencing_api::device::{FenceDevice, TlsSettings, TlsVerification};
+use fencing_api::drivers::{CaKind, CaReference};
 use fencing_cluster::client::ask;
+use fencing_drivers::DeviceError;
+use fencing_drivers::address::AddressError;
+use fencing_drivers::credentials::{Credentials, CredentialsError, Digest};
+use fencing_drivers::tls::CertificateCheck;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
 use std::collections::BTreeMap;

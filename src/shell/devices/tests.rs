@@ -5,9 +5,9 @@ mod recent;
 mod redfish;
 
 use super::*;
-use crate::core::select::serving;
-use crate::fence::DeviceError;
 use crate::shell::fake::{Fake, failure};
+use fencing_core::select::serving;
+use fencing_drivers::DeviceError;
 use serde_json::{Value, json};
 
 const SYSTEM: &str = "4c4c4544-0035-4a10-8052-b7c04f503433";

@@ -1,22 +1,22 @@
 //! Carries a decision out: one write, or device work handed to a job, and what is learned from it.
 
 use super::{Answer, LOOK_AGAIN_MAX, Next, Round, STAGE_WRITE_AFTER, Stored, UnderWay};
-use crate::api::fence_status::NodeFenceStatus;
-use crate::core::attempt::{Attempt, OnAttempt};
-use crate::core::incident::{
-    Decision, DeviceOrder, DeviceReply, Effect, Eviction, Evidence, Reply, Settings,
-};
-use crate::core::plan::evicts_next;
-use crate::core::record;
-use crate::core::reply::{Asked, learn};
-use crate::core::stage::Stage;
-use crate::core::taint::{NodeDeletion, NodePatch};
 use crate::shell::act;
 use crate::shell::early::{self, EarlyDrivers};
 use crate::shell::jobs::{self, Heard, Job};
 use crate::shell::merge::status_patch;
 use crate::shell::metrics::RoundError;
 use crate::shell::observe::Reads;
+use fencing_api::fence_status::NodeFenceStatus;
+use fencing_core::attempt::{Attempt, OnAttempt};
+use fencing_core::incident::{
+    Decision, DeviceOrder, DeviceReply, Effect, Eviction, Evidence, Reply, Settings,
+};
+use fencing_core::plan::evicts_next;
+use fencing_core::record;
+use fencing_core::reply::{Asked, learn};
+use fencing_core::stage::Stage;
+use fencing_core::taint::{NodeDeletion, NodePatch};
 use fencing_drivers::clock;
 use futures::FutureExt;
 use futures::future::{Either, OptionFuture, join, select};

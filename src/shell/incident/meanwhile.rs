@@ -2,16 +2,16 @@
 //! is for, or have sent what lands later, and somebody may work on the node.
 
 use super::Round;
-use crate::api::fence::NodeFence;
-use crate::api::policy::{NodeFencingPolicy, PowerOnPolicy};
-use crate::core::exclusions::{Exclusion, exclusion};
-use crate::core::hold::Hold;
-use crate::core::incident::{ForeignCommands, Settings};
-use crate::core::observed::{NodeView, Read};
-use crate::core::outage::cleared_by;
-use crate::core::plan;
-use crate::core::taint;
 use crate::shell::{observe, resolve};
+use fencing_api::fence::NodeFence;
+use fencing_api::policy::{NodeFencingPolicy, PowerOnPolicy};
+use fencing_core::exclusions::{Exclusion, exclusion};
+use fencing_core::hold::Hold;
+use fencing_core::incident::{ForeignCommands, Settings};
+use fencing_core::observed::{NodeView, Read};
+use fencing_core::outage::cleared_by;
+use fencing_core::plan;
+use fencing_core::taint;
 use fencing_drivers::clock;
 use kube::ResourceExt;
 use std::time::Duration;

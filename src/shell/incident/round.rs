@@ -1,23 +1,23 @@
 //! A round: everything is read, the core is asked, its decision is told and carried out.
 
 use super::{Answer, Next, Round};
-use crate::api::policy::NodeFencingPolicy;
-use crate::api::settings::FenceMode;
-use crate::core::budget;
-use crate::core::exclusions::exclusion;
-use crate::core::hold::HeldBy;
-use crate::core::incident::{Approval, Decision, Effect, Reply, Settings};
-use crate::core::observed::{NodeView, Observed};
-use crate::core::plan::{self, Moment};
-use crate::core::record;
-use crate::core::reply::{Asked, learn};
-use crate::core::stage::Stage;
-use crate::core::taint;
 use crate::shell::brakes::Applicant;
 use crate::shell::detect::now;
 use crate::shell::metrics::RoundError;
 use crate::shell::observe::Reads;
 use crate::shell::resolve::{self, Live};
+use fencing_api::policy::NodeFencingPolicy;
+use fencing_api::settings::FenceMode;
+use fencing_core::budget;
+use fencing_core::exclusions::exclusion;
+use fencing_core::hold::HeldBy;
+use fencing_core::incident::{Approval, Decision, Effect, Reply, Settings};
+use fencing_core::observed::{NodeView, Observed};
+use fencing_core::plan::{self, Moment};
+use fencing_core::record;
+use fencing_core::reply::{Asked, learn};
+use fencing_core::stage::Stage;
+use fencing_core::taint;
 use fencing_drivers::clock;
 use kube::ResourceExt;
 use std::sync::PoisonError;

@@ -1,15 +1,15 @@
 //! What another process of the operator has written into the NodeFence: this one takes it over, or begins anew from it.
 
 use super::{Next, Round, Stored, is_same};
-use crate::api::fence::NodeFence;
-use crate::api::fence_status::NodeFenceStatus;
-use crate::core::observed::Read;
-use crate::core::plan;
-use crate::core::record;
 use crate::shell::act;
 use crate::shell::merge::status_patch;
 use crate::shell::metrics::RoundError;
 use crate::shell::observe;
+use fencing_api::fence::NodeFence;
+use fencing_api::fence_status::NodeFenceStatus;
+use fencing_core::observed::Read;
+use fencing_core::plan;
+use fencing_core::record;
 use fencing_drivers::clock;
 use kube::ResourceExt;
 use std::time::Duration;

@@ -1,17 +1,17 @@
 //! What people get to know of a round: the record, an event, a log line, the metrics.
 
 use super::{Round, Told};
-use crate::api::conditions::{ESCALATED, HELD, find};
-use crate::api::fence::NodeFence;
-use crate::api::fence_status::{Attempt, NodeFenceStatus, PowerReading};
-use crate::core::hold::HeldBy;
-use crate::core::incident::{Approval, Decision, Settings};
-use crate::core::observed::Observed;
-use crate::core::plan::CONTRADICTION;
-use crate::core::record;
-use crate::core::stage::Stage;
 use crate::shell::events::{Note, node_reference};
 use crate::shell::metrics::IncidentRow;
+use fencing_api::conditions::{ESCALATED, HELD, find};
+use fencing_api::fence::NodeFence;
+use fencing_api::fence_status::{Attempt, NodeFenceStatus, PowerReading};
+use fencing_core::hold::HeldBy;
+use fencing_core::incident::{Approval, Decision, Settings};
+use fencing_core::observed::Observed;
+use fencing_core::plan::CONTRADICTION;
+use fencing_core::record;
+use fencing_core::stage::Stage;
 use fencing_drivers::clock;
 use jiff::Timestamp;
 use kube::Resource;

@@ -1,10 +1,10 @@
 //! What a loop sends: under which version it writes its record, what it leaves alone, and that no device keeps it.
 
 use super::*;
-use crate::api::settings::PodDeletion;
-use crate::core::fixtures;
-use crate::core::incident::{Eviction, Evidence, Reply, Settings};
 use crate::shell::fake::{self, Cluster, failure};
+use fencing_api::settings::PodDeletion;
+use fencing_core::fixtures;
+use fencing_core::incident::{Eviction, Evidence, Reply, Settings};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use tokio::net::TcpListener;

@@ -1,16 +1,16 @@
 //! The off command: all that comes before it, the claim once more, and what became of it.
 
 use super::{Job, driver, may_still_leave, observe, unwanted};
-use crate::api::fence_status::AttemptAction;
-use crate::core::attempt::{Attempt, OffResult};
-use crate::core::incident::Device;
-use crate::core::observed::{LeaseView, NodeView, Read, Ready};
-use crate::core::taint;
-use crate::fence::error::DeviceError;
-use crate::fence::{FenceSession, OffOutcome};
 use crate::shell::context::Context;
+use fencing_api::fence_status::AttemptAction;
 use fencing_cluster::slim::SlimNode;
+use fencing_core::attempt::{Attempt, OffResult};
+use fencing_core::incident::Device;
+use fencing_core::observed::{LeaseView, NodeView, Read, Ready};
+use fencing_core::taint;
 use fencing_drivers::clock;
+use fencing_drivers::error::DeviceError;
+use fencing_drivers::{FenceSession, OffOutcome};
 use futures::future::{Either, ready, select};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -5,14 +5,14 @@
 
 use super::unwanted::{is_written, there};
 use super::{Job, driver, may_still_leave};
-use crate::api::fence_status::AttemptAction;
-use crate::core::attempt::{OnAttempt, OnResult};
-use crate::core::incident::Device;
-use crate::core::power_on::forbidden;
-use crate::core::reading::PowerState;
-use crate::fence::OnOutcome;
 use crate::shell::context::Context;
 use crate::shell::{observe, resolve};
+use fencing_api::fence_status::AttemptAction;
+use fencing_core::attempt::{OnAttempt, OnResult};
+use fencing_core::incident::Device;
+use fencing_core::power_on::forbidden;
+use fencing_core::reading::PowerState;
+use fencing_drivers::OnOutcome;
 use fencing_drivers::clock;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -4,17 +4,17 @@
 //! may say that the machine is on. None of this is judged here.
 
 use super::{Job, LOOK_TIMEOUT, driver, look};
-use crate::api::settings::FenceMode;
-use crate::core::incident::{Device, DeviceReply, PodList};
-use crate::core::memory::DeviceAnswer;
-use crate::core::observed::Read;
-use crate::core::proof::{DeviceReadings, Require};
-use crate::core::reading::{PowerState, Reading};
-use crate::fence::DeviceError;
-use crate::fence::confirm::{ConfirmPlan, Ended, Together, confirm};
 use crate::shell::context::Context;
 use crate::shell::observe;
+use fencing_api::settings::FenceMode;
+use fencing_core::incident::{Device, DeviceReply, PodList};
+use fencing_core::memory::DeviceAnswer;
+use fencing_core::observed::Read;
+use fencing_core::proof::{DeviceReadings, Require};
+use fencing_core::reading::{PowerState, Reading};
+use fencing_drivers::DeviceError;
 use fencing_drivers::clock::{self, Clock};
+use fencing_drivers::confirm::{ConfirmPlan, Ended, Together, confirm};
 use futures::future::{join, join_all};
 use std::convert::Infallible;
 use std::ops::ControlFlow;

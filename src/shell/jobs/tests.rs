@@ -12,11 +12,11 @@ mod silent;
 mod unwanted;
 
 use super::*;
-use crate::api::settings::FenceMode;
-use crate::core::attempt::Attempt;
-use crate::core::fixtures::{self, MACHINE};
-use crate::core::reading::PowerState;
 use crate::shell::fake::{self, Cluster, failure};
+use fencing_api::settings::FenceMode;
+use fencing_core::attempt::Attempt;
+use fencing_core::fixtures::{self, MACHINE};
+use fencing_core::reading::PowerState;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -366,7 +366,7 @@ async fn a_human_s_word_is_looked_at_beside_every_device_of_the_node() {
     let word = manual_confirmation::ManualConfirmation {
         user: "alice".to_owned(),
         node_uid: "uid-1".to_owned(),
-        given: crate::core::delay::Since::at(now.wall, now),
+        given: fencing_core::delay::Since::at(now.wall, now),
         is_ahead: false,
     };
     let confirmed = Job {

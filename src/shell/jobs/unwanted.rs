@@ -1,12 +1,12 @@
 //! Is the off command still wanted when it is about to leave? It may have waited for its device's turn or a login for the whole time of its
 //! level, and somebody has said no meanwhile.
 
-use crate::api::fence::NodeFence;
-use crate::api::fence_status::AttemptAction;
-use crate::core::attempt::Attempt;
-use crate::core::observed::{NodeView, Read};
 use crate::shell::context::Context;
 use crate::shell::resolve;
+use fencing_api::fence::NodeFence;
+use fencing_api::fence_status::AttemptAction;
+use fencing_core::attempt::Attempt;
+use fencing_core::observed::{NodeView, Read};
 use fencing_drivers::clock;
 
 /// S11, S15, S21: the intent stands in the record, and is open, and neither a human nor the policy has taken the fence back.

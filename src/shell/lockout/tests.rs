@@ -1,8 +1,8 @@
 //! How many logins are sent to a host that refuses them.
 
 use super::*;
-use crate::fence::address::Address;
-use crate::fence::credentials::Credentials;
+use fencing_drivers::address::Address;
+use fencing_drivers::credentials::Credentials;
 use futures::future::join_all;
 use futures::poll;
 use std::collections::BTreeMap;
@@ -95,7 +95,7 @@ impl FenceSession for Counting {
 
 fn reading() -> Reading {
     Reading {
-        state: crate::core::reading::PowerState::Off,
+        state: fencing_core::reading::PowerState::Off,
         raw: "Off".to_owned(),
         identity: Identity::default(),
         faults: Vec::new(),

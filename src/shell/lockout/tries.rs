@@ -1,8 +1,8 @@
 //! The book that is kept of a host's logins: what it has refused, what is under way, and whether one more may be sent.
 
-use crate::fence::DeviceError;
-use crate::fence::address::Address;
-use crate::fence::credentials::Digest;
+use fencing_drivers::DeviceError;
+use fencing_drivers::address::Address;
+use fencing_drivers::credentials::Digest;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -236,7 +236,7 @@ fn saying(mut refusal: DeviceError, words: &str) -> DeviceError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fence::credentials::Credentials;
+    use fencing_drivers::credentials::Credentials;
     use std::hash::RandomState;
 
     fn login() -> Login {

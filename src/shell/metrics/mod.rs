@@ -12,8 +12,8 @@ pub mod table;
 
 pub use snapshot::{DeviceRow, IncidentRow, PolicyRow, Snapshot};
 
-use crate::api::fence_status::{AttemptAction, AttemptResult};
-use crate::core::stage::Stage;
+use fencing_api::fence_status::{AttemptAction, AttemptResult};
+use fencing_core::stage::Stage;
 use prometheus::core::Collector;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder,

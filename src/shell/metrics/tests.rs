@@ -1,7 +1,7 @@
 //! The text that Prometheus reads: valid, complete, and without series of what is gone.
 
 use super::*;
-use crate::api::fence_status::{AttemptAction, AttemptResult};
+use fencing_api::fence_status::{AttemptAction, AttemptResult};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
 //! What the API server is asked, and that an answer which cannot be trusted is never an empty one.
 
 use super::*;
-use crate::core::plan::Needs;
 use crate::shell::fake::{self, Cluster, failure};
+use fencing_core::plan::Needs;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 

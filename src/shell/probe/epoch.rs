@@ -1,7 +1,7 @@
 //! Which device and which machine a finding is about.
 
-use crate::api::device::FenceDevice;
 use crate::shell::marks::mark;
+use fencing_api::device::FenceDevice;
 use fencing_cluster::slim::SlimNode;
 
 /// Changes with everything that makes a finding worthless: the device's settings, the Node, its machine.

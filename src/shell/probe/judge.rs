@@ -4,15 +4,15 @@
 //! ended before it; `Ready` is what counts: would a fence work now? Its reason and words are those of the first thing
 //! that stands in the way.
 
-use crate::api::conditions::ConditionStatus::{self, False, True, Unknown};
-use crate::api::device::{FenceDevice, PinnedSystem, PositiveControl};
-use crate::core::assess::{POWER_OFF_DENIED, Readiness};
-use crate::core::control::{self, Control};
-use crate::core::identity::{self, DUPLICATE_TARGET, Verdict};
-use crate::core::observed::NodeView;
-use crate::core::reading::Identity;
-use crate::core::select;
-use crate::fence::{DeviceError, Probe};
+use fencing_api::conditions::ConditionStatus::{self, False, True, Unknown};
+use fencing_api::device::{FenceDevice, PinnedSystem, PositiveControl};
+use fencing_core::assess::{POWER_OFF_DENIED, Readiness};
+use fencing_core::control::{self, Control};
+use fencing_core::identity::{self, DUPLICATE_TARGET, Verdict};
+use fencing_core::observed::NodeView;
+use fencing_core::reading::Identity;
+use fencing_core::select;
+use fencing_drivers::{DeviceError, Probe};
 use jiff::{SignedDuration, Timestamp};
 
 /// Identity is required, and none has been pinned yet.

@@ -5,10 +5,10 @@
 //! compared: the Lease was read twice, and has changed in between.
 
 use super::Prober;
-use crate::core::control;
-use crate::core::observed::{LeaseView, Read, Ready};
-use crate::fence::{DeviceError, Probe};
 use crate::shell::observe;
+use fencing_core::control;
+use fencing_core::observed::{LeaseView, Read, Ready};
+use fencing_drivers::{DeviceError, Probe};
 
 /// A device has read Off beside a Ready Node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,12 +65,12 @@ impl Prober {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::device::FenceDevice;
-    use crate::core::control::Control;
-    use crate::core::fixtures::{node, off_readings};
     use crate::shell::fake::{self, Cluster, failure};
     use crate::shell::probe::judge::{self, Finding};
     use crate::shell::probe::tests::prober;
+    use fencing_api::device::FenceDevice;
+    use fencing_core::control::Control;
+    use fencing_core::fixtures::{node, off_readings};
     use fencing_drivers::clock::Clock;
     use serde_json::json;
 

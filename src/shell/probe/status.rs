@@ -5,16 +5,16 @@
 //! of its nodes are ready and names those that are not.
 
 use super::judge::{Finding, Judgement, PENDING, Part, judge, pending, with_warning};
-use crate::api::conditions::ConditionStatus::{False, True, Unknown};
-use crate::api::conditions::{
+use fencing_api::conditions::ConditionStatus::{False, True, Unknown};
+use fencing_api::conditions::{
     self, CREDENTIALS_VALID, IDENTITY_VERIFIED, REACHABLE, READY, set_condition,
 };
-use crate::api::device::{
+use fencing_api::device::{
     BmcInfo, DeviceNodes, FenceDevice, FenceDeviceStatus, PinnedSystem, PositiveControl,
     PowerState, SystemInfo,
 };
-use crate::core::observed::Ready;
-use crate::fence::Probe;
+use fencing_core::observed::Ready;
+use fencing_drivers::Probe;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 

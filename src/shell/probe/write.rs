@@ -6,14 +6,14 @@
 use super::schedule::Schedule;
 use super::status::{Row, render, worth_writing};
 use super::{Prober, requested};
-use crate::api::conditions::{self, READY};
-use crate::api::device::{FenceDevice, FenceDeviceStatus, PROBE_REQUESTED_AT};
-use crate::core::observed::NodeView;
 use crate::shell::events::Note;
 use crate::shell::marks::mark;
 use crate::shell::merge::status_patch;
+use fencing_api::conditions::{self, READY};
+use fencing_api::device::{FenceDevice, FenceDeviceStatus, PROBE_REQUESTED_AT};
 use fencing_cluster::client::{AskError, ask, patch_params};
 use fencing_cluster::text::shortened;
+use fencing_core::observed::NodeView;
 use jiff::SignedDuration;
 use kube::api::Patch;
 use kube::{Api, Resource, ResourceExt};

@@ -2,9 +2,9 @@
 //!
 //! Each remembers its own commands only, and its record is closed when it ends, though one of them may land later: whoever begins next waits for it.
 
-use crate::api::fence::NodeFence;
-use crate::api::fence_status::AttemptAction;
-use crate::core::incident::{ForeignCommands, Settings};
+use fencing_api::fence::NodeFence;
+use fencing_api::fence_status::AttemptAction;
+use fencing_core::incident::{ForeignCommands, Settings};
 use std::time::Duration;
 
 /// Of these NodeFences, which are about the same node.
@@ -31,7 +31,7 @@ pub fn elsewhere(settings: &Settings, fences: &[NodeFence]) -> ForeignCommands {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::fixtures;
+    use fencing_core::fixtures;
     use serde_json::{Value, json};
 
     fn other(change: impl FnOnce(&mut Value)) -> NodeFence {

@@ -1,14 +1,14 @@
 //! Is the machine of an incident turned on after its release, and what has come in between since?
 
 use super::{Live, approval, stop};
-use crate::api::fence::{DesiredState, NodeFence, TriggerType};
-use crate::api::fence_status::NodeFenceStatus;
-use crate::api::policy::{NodeFencingPolicy, PowerOnPolicy};
-use crate::core::exclusions::power_on_exclusion;
-use crate::core::incident::Settings;
-use crate::core::observed::NodeView;
-use crate::core::power_on::{PowerOn, taken_by};
-use crate::core::window::Begun;
+use fencing_api::fence::{DesiredState, NodeFence, TriggerType};
+use fencing_api::fence_status::NodeFenceStatus;
+use fencing_api::policy::{NodeFencingPolicy, PowerOnPolicy};
+use fencing_core::exclusions::power_on_exclusion;
+use fencing_core::incident::Settings;
+use fencing_core::observed::NodeView;
+use fencing_core::power_on::{PowerOn, taken_by};
+use fencing_core::window::Begun;
 use jiff::Timestamp;
 use std::time::Duration;
 

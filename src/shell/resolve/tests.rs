@@ -34,7 +34,7 @@ fn policy(mode: &str) -> NodeFencingPolicy {
 fn node(rack: &str) -> NodeView {
     NodeView {
         labels: [("rack".to_owned(), rack.to_owned())].into(),
-        ..crate::core::fixtures::node()
+        ..fencing_core::fixtures::node()
     }
 }
 

@@ -1,8 +1,6 @@
 //! A replica that stands by: what it does before it may lead.
 
 use super::*;
-use crate::core::election::Times;
-use crate::fence::address::AddressRules;
 use crate::shell::fake::{Fake, failure, list};
 use crate::shell::health::Health;
 use crate::shell::metrics::Metrics;
@@ -10,6 +8,8 @@ use crate::shell::outside::Outside;
 use crate::telemetry::LogFormat;
 use fencing_api::names::LEASE;
 use fencing_cluster::stop::Stopper;
+use fencing_core::election::Times;
+use fencing_drivers::address::AddressRules;
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::time::timeout;

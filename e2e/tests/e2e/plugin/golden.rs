@@ -1,6 +1,6 @@
 //! What was printed, without what this run alone has ([`canonical`]), and held by its words against what is recorded ([`difference`]).
 //!
-//! How words are laid out depends on the length of names and ages, so that is left to the unit tests of each screen (`src/cli/**`), where they are
+//! How words are laid out depends on the length of names and ages, so that is left to the unit tests of each screen (`crates/plugin/src/**`), where they are
 //! fixed; that nothing is wider than a terminal, [`super::session`] looks at.
 
 use std::collections::BTreeSet;

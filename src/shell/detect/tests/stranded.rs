@@ -1,7 +1,7 @@
 //! Nodes on which nothing goes on by itself: counted once, and shown as long as it is so.
 
 use super::*;
-use crate::core::observed::QUARANTINE;
+use fencing_core::observed::QUARANTINE;
 
 const STATUS: &str = "PATCH /apis/nodefencing.io/v1alpha1/nodefences/fence/status";
 

@@ -105,7 +105,7 @@ async fn when_a_window_opens_or_closes_every_node_is_looked_at() {
 fn a_record_has_the_name_of_its_outage_and_of_what_holds() {
     let policy: NodeFencingPolicy = serde_json::from_value(policy()).expect("a policy");
     let condition = &policy.spec.unhealthy_conditions[0];
-    let node = crate::core::fixtures::node();
+    let node = fencing_core::fixtures::node();
     let name = |since: Option<i64>, until: Option<i64>| {
         let at = |second: Option<i64>| second.map(|it| Timestamp::from_second(it).expect("a time"));
         let effective = Effective {

@@ -1,13 +1,13 @@
 //! A BMC and a Secret whose password changes at one moment or another.
 
 use super::*;
-use crate::core::proof::Require;
-use crate::core::reading::PowerState;
-use crate::fence::address::AddressRules;
-use crate::fence::confirm::{ConfirmPlan, Ended, Together, confirm};
 use crate::shell::devices::Devices;
 use crate::shell::fake::{Fake, failure};
+use fencing_core::proof::Require;
+use fencing_core::reading::PowerState;
+use fencing_drivers::address::AddressRules;
 use fencing_drivers::clock::Clock;
+use fencing_drivers::confirm::{ConfirmPlan, Ended, Together, confirm};
 use futures::poll;
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
@@ -141,7 +141,7 @@ fn answer(state: &mut State, line: &str) -> (u16, Value) {
     let mut system = json!({
         "@odata.type": "#ComputerSystem.v1_20_0.ComputerSystem",
         "PowerState": state.reads,
-        "UUID": crate::core::fixtures::MACHINE,
+        "UUID": fencing_core::fixtures::MACHINE,
         "Actions": {"#ComputerSystem.Reset": {
             "target": "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset",
             "ResetType@Redfish.AllowableValues": ["ForceOff"],

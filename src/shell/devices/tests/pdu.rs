@@ -1,7 +1,7 @@
 //! PDUs: the keys of their Secrets, outlets that two nodes share, and one thing at a time at each PDU.
 
 use super::*;
-use crate::api::pdu::{OutletTable, PduModel};
+use fencing_api::pdu::{OutletTable, PduModel};
 use std::time::Duration;
 
 fn pdu(name: &str, node: &str, outlets: Value, snmp: Value) -> FenceDevice {

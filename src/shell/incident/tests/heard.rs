@@ -1,11 +1,11 @@
 //! What devices have said: when it is listened to, and what of it is written down before anything else.
 
 use super::*;
-use crate::core::incident::{Decision, DeviceOrder, Effect};
-use crate::core::memory::{DeviceAnswer, OwnClaim};
-use crate::core::proof::{DeviceReadings, Require};
-use crate::core::reading::{PowerState, Reading};
-use crate::core::reply::{Asked, learn};
+use fencing_core::incident::{Decision, DeviceOrder, Effect};
+use fencing_core::memory::{DeviceAnswer, OwnClaim};
+use fencing_core::proof::{DeviceReadings, Require};
+use fencing_core::reading::{PowerState, Reading};
+use fencing_core::reply::{Asked, learn};
 
 fn says(state: PowerState, second: u64) -> Reading {
     let at = Duration::from_secs(second);

@@ -2,7 +2,7 @@
 
 use super::places::{FENCES, Lab, POLICY_LANDING, of_the_policy};
 use super::*;
-use crate::core::observed::QUARANTINE;
+use fencing_core::observed::QUARANTINE;
 
 /// The Node without a claim, under the quarantine of its boot, whose kubelet has last reported then.
 fn quarantined(reported: &str) -> Value {

@@ -1,11 +1,11 @@
 //! Who has a place in the budget, by what is on the Node.
 
 use super::*;
-use crate::api::policy::NodeFencingPolicy;
-use crate::core::incident::Approval;
-use crate::core::observed::{NodeView, Observed, Read};
-use crate::core::taint::NodePatch;
 use crate::shell::brakes::Applicant;
+use fencing_api::policy::NodeFencingPolicy;
+use fencing_core::incident::Approval;
+use fencing_core::observed::{NodeView, Observed, Read};
+use fencing_core::taint::NodePatch;
 use tokio::task::JoinSet;
 
 pub(super) const FENCES: &str = "GET /apis/nodefencing.io/v1alpha1/nodefences";
@@ -295,7 +295,7 @@ async fn a_quiesce_past_its_deadline_makes_room_for_another_fence() {
         let incidents = Incidents::default();
         let incident = incidents.begin(lab.mine.clone());
         let mut incident = incident.lock().await;
-        let runs = crate::core::observed::PodView {
+        let runs = fencing_core::observed::PodView {
             deleting: false,
             ..fixtures::pod("db-0")
         };

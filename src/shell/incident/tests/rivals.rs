@@ -1,7 +1,7 @@
 //! What one process of the operator takes out of a record that another one has written: nothing.
 
 use super::*;
-use crate::core::fixtures::own_claim;
+use fencing_core::fixtures::own_claim;
 
 /// An incident at version 7, whose next write has been refused for its version, and what the record says by then.
 async fn refused(known: Value, theirs: Value) -> (Cluster, Arc<Context>, Incidents, NodeFence) {

@@ -1,12 +1,12 @@
 //! What the metrics know of an incident: what holds it, what failed, and how long it took.
 
 use super::*;
-use crate::api::conditions::{ESCALATED, HELD, find};
-use crate::core::hold::HeldBy;
-use crate::core::incident::{Approval, Decision, Effect};
-use crate::core::plan::CONTRADICTION;
 use crate::shell::events::Events;
+use fencing_api::conditions::{ESCALATED, HELD, find};
 use fencing_cluster::stop::Stopper;
+use fencing_core::hold::HeldBy;
+use fencing_core::incident::{Approval, Decision, Effect};
+use fencing_core::plan::CONTRADICTION;
 use jiff::Timestamp;
 
 /// The value of this series; none: there is no such series.

@@ -2,9 +2,9 @@
 
 use super::rivals::evidence_under;
 use super::*;
-use crate::core::plan::Needs;
-use crate::core::taint::{NodeDeletion, NodePatch};
 use crate::shell::observe::Reads;
+use fencing_core::plan::Needs;
+use fencing_core::taint::{NodeDeletion, NodePatch};
 
 /// `lateEffectSeconds` that nobody has set.
 const LATE_EFFECT: Duration = Duration::from_secs(60);

@@ -3,7 +3,7 @@
 use super::rivals::{confirmed, evidence_under};
 use super::two_processes::patch;
 use super::*;
-use crate::core::incident::Effect;
+use fencing_core::incident::Effect;
 
 /// S8: a successor that does not know of the taint would set it again after somebody has taken it away.
 #[tokio::test]

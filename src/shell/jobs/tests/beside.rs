@@ -2,7 +2,7 @@
 //! out, and none of it may hold the readings up until they are too old.
 
 use super::*;
-use crate::core::proof::{DeviceReadings, Require};
+use fencing_core::proof::{DeviceReadings, Require};
 use std::collections::BTreeMap;
 
 /// Longer than any of this can take.
@@ -26,7 +26,7 @@ fn settings_of(devices: &[&str]) -> Settings {
         confirmation: Some(manual_confirmation::ManualConfirmation {
             user: "alice".to_owned(),
             node_uid: "uid-1".to_owned(),
-            given: crate::core::delay::Since::at(now.wall, now),
+            given: fencing_core::delay::Since::at(now.wall, now),
             is_ahead: false,
         }),
         ..fixtures::settings()

@@ -2,7 +2,7 @@
 //! matter here: a busy machine may take longer for anything.
 
 use super::*;
-use crate::api::settings::FenceMode;
+use fencing_api::settings::FenceMode;
 use tokio::time::sleep;
 
 /// Longer than any of this can take.

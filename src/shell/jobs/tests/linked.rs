@@ -1,8 +1,8 @@
 //! A machine whose supplies hang on two linked PDUs, which have one address.
 
 use super::*;
-use crate::core::proof::IdentityRule;
-use crate::fence::pdu::snmp::{Kind, Value as Cell, message};
+use fencing_core::proof::IdentityRule;
+use fencing_drivers::pdu::snmp::{Kind, Value as Cell, message};
 use std::net::SocketAddr;
 use tokio::net::UdpSocket;
 

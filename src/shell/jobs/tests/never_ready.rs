@@ -1,7 +1,7 @@
 //! Whoever registers a Node chooses its name, and with it the host of a fleet's address: no password goes there before the Node was Ready.
 
 use super::*;
-use crate::fence::address::Lookup;
+use fencing_drivers::address::Lookup;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const NAME: &str = "x.attacker.test";

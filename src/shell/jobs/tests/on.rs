@@ -1,8 +1,8 @@
 //! The last looks before an on command leaves: the machine, then the Node and the NodeFence, then the command, and without any of them nothing.
 
 use super::*;
-use crate::core::attempt::{OnAttempt, OnResult};
-use crate::core::observed::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
+use fencing_core::attempt::{OnAttempt, OnResult};
+use fencing_core::observed::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
 
 const FENCE: &str = "GET /apis/nodefencing.io/v1alpha1/nodefences/fence";
 const FENCES: &str = "GET /apis/nodefencing.io/v1alpha1/nodefences";

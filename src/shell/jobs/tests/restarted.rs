@@ -1,7 +1,7 @@
 //! A BMC that has just restarted: each job makes a driver of its own, and the next one's knows what the device took before.
 
 use super::*;
-use crate::core::reading::Reading;
+use fencing_core::reading::Reading;
 
 const MANAGER: &str = "GET /redfish/v1/Managers/bmc";
 const SECRET: &str = "GET /api/v1/namespaces/ns/secrets/bmc";

@@ -2,7 +2,7 @@
 
 use super::power_off::unsent;
 use super::*;
-use crate::fence::error::DeviceError;
+use fencing_drivers::error::DeviceError;
 use std::pin::pin;
 
 #[tokio::test]

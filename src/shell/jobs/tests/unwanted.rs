@@ -1,7 +1,7 @@
 //! S11, S15, S21: somebody says no while the command waits for its turn. The round sees it only when its cache does, so the command asks itself.
 
 use super::*;
-use crate::core::observed::DETACHING;
+use fencing_core::observed::DETACHING;
 
 pub(super) const FENCE: &str = "GET /apis/nodefencing.io/v1alpha1/nodefences/fence";
 const POLICIES: &str = "GET /apis/nodefencing.io/v1alpha1/nodefencingpolicies";

@@ -1,11 +1,11 @@
 use super::*;
-use crate::core::assess::POWER_OFF_DENIED;
-use crate::core::observed::{ConditionView, NodeView};
-use crate::core::reading::{Identity, Reading};
-use crate::fence::address::AddressError;
-use crate::fence::credentials::CredentialsError;
-use crate::fence::{DeviceError, Probe};
 use crate::shell::probe::judge::NOT_PINNED;
+use fencing_core::assess::POWER_OFF_DENIED;
+use fencing_core::observed::{ConditionView, NodeView};
+use fencing_core::reading::{Identity, Reading};
+use fencing_drivers::address::AddressError;
+use fencing_drivers::credentials::CredentialsError;
+use fencing_drivers::{DeviceError, Probe};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn node(name: &str, system_uuid: &str, ready: &str) -> NodeView {
         }],
         boot_id: "b1".to_owned(),
         system_uuid: system_uuid.to_owned(),
-        ..crate::core::fixtures::node()
+        ..fencing_core::fixtures::node()
     }
 }
 

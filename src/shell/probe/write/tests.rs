@@ -4,13 +4,13 @@ use super::super::judge::{Finding, asked};
 use super::super::schedule::{Pair, Wanted};
 use super::super::{CLOCK_PERIOD, Known, Prober, extent, open_request};
 use super::*;
-use crate::core::fixtures;
-use crate::core::reading::{Identity, PowerState, Reading};
-use crate::fence::{DeviceError, Extent, Probe};
 use crate::shell::events::{Events, Publisher};
 use crate::shell::fake::{Cluster, Seen};
 use fencing_cluster::stop::Stopper;
+use fencing_core::fixtures;
+use fencing_core::reading::{Identity, PowerState, Reading};
 use fencing_drivers::clock::Clock;
+use fencing_drivers::{DeviceError, Extent, Probe};
 use serde_json::json;
 
 /// A writer over an API server that knows nothing, and who publishes its Events.

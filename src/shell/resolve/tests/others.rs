@@ -1,8 +1,8 @@
 //! What other NodeFences have done to the node since its release, for whether its machine is turned on.
 
 use super::*;
-use crate::core::fixtures;
-use crate::core::power_on::PowerOn;
+use fencing_core::fixtures;
+use fencing_core::power_on::PowerOn;
 
 const BEFORE: &str = "2026-01-01T00:00:00Z";
 const AFTER: &str = "2026-01-01T00:09:00Z";

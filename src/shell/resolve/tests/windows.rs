@@ -1,7 +1,7 @@
 //! A window of the policy opens or closes while an incident is open. 2026-01-05 is a Monday.
 
 use super::*;
-use crate::core::observed::{CLAIM, TaintView};
+use fencing_core::observed::{CLAIM, TaintView};
 
 /// In mode PowerOff, on Mondays but for three hours.
 fn windowed() -> NodeFencingPolicy {

@@ -239,7 +239,7 @@ async fn connections_are_lost(
     Ok(())
 }
 
-/// Nobody else gets anything, and nothing can be changed: see src/cli/dashboard/server.rs.
+/// Nobody else gets anything, and nothing can be changed: see crates/plugin/src/dashboard/server.rs.
 async fn keeps_others_out(dashboard: &Dashboard, browser: &mut Browser) -> Result<()> {
     let (port, path) = dashboard.parts()?;
     // It asks for the Host `lab`, as a page does whose name somebody points at 127.0.0.1.

@@ -1,9 +1,9 @@
 //! What a device says of itself, and when that is worth a write.
 
 use super::*;
-use crate::api::device::BmcInfo;
-use crate::fence::DeviceClock;
 use crate::shell::probe::Known;
+use fencing_api::device::BmcInfo;
+use fencing_drivers::DeviceClock;
 
 /// A BMC that shares its host's network port may vanish with the host: whoever trusts it wants to know that it was seen to answer then.
 #[test]

@@ -1,7 +1,7 @@
 //! S25: a device is ready once it has read On of the running machine, and not when it reads Off of it.
 
 use super::*;
-use crate::api::device::PositiveControl;
+use fencing_api::device::PositiveControl;
 
 fn says(state: PowerState) -> Result<Probe, DeviceError> {
     let mut answer = answer(OURS).expect("an answer");

@@ -1,7 +1,7 @@
 //! Devices of a fleet: many nodes in one status.
 
 use super::*;
-use crate::api::device::IdentityCheck;
+use fencing_api::device::IdentityCheck;
 
 fn of_fleet() -> FenceDevice {
     device(json!({"nodeSelector": {}, "redfish": {"address": "https://${node.name}-bmc"}}))

@@ -1,9 +1,9 @@
 //! When a look may use what another look has read of a Secret.
 
 use super::*;
-use crate::fence::Extent;
 use crate::shell::devices::Freshness;
 use crate::shell::probe::{Known, freshness};
+use fencing_drivers::Extent;
 
 /// What was well a minute ago is asked with what is known of its Secret; what was corrected, or is asked for, counts at once.
 #[test]

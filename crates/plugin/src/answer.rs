@@ -1,0 +1,600 @@
+//! `kubectl fence approve`, `deny`, `cancel` and `release`: what people decide about an open incident, once, in their own name.
+//!
+//! `cancel` and `release` write the same field, `spec.desiredState: Released`: before the taint that ends the incident, and under it the gate removes the
+//! taint. Each is refused where it would do what the other says, so that a person who cancels is never left with a node out of service unawares.
+
+use super::cluster::{Asker, Cluster};
+use super::dry_run::DryRun;
+use super::output::complain;
+use super::trail::{RELEASE, reason};
+use super::{Done, Error, fences};
+use fencing_api::fence::{ApprovalDecision, DesiredState, NodeFence, TriggerType};
+use fencing_api::settings::{FenceMode, PowerOnPolicy};
+use fencing_core::hold::HeldBy;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+/// Below the help of `approve` and `deny`.
+pub const EXAMPLES: &str = "\
+Examples:
+      kubectl fence approve worker-3 --reason \"seen dark\"
+      kubectl fence deny worker-3-5c0ffee5 --reason \"we are at work there\"
+
+An answer is given once, so an incident that waits for none takes no approval; \
+a denial counts until the node is out of service. It takes the verb `approve` \
+(ClusterRole node-fencing-approver), and is kept with your name in the record. \
+To stop a fence without that verb: kubectl fence cancel.";
+
+/// Below the help of `cancel`.
+pub const CANCEL_EXAMPLES: &str = "\
+Examples:
+      kubectl fence cancel worker-3 --reason \"wrong mode\"
+
+An incident is cancelled before its out-of-service taint is set, and while the \
+machine is powered on after the release. A power-off that was sent cannot be \
+recalled. Under the taint: kubectl fence release.";
+
+/// Below the help of `release`.
+pub const RELEASE_EXAMPLES: &str = "\
+Examples:
+      kubectl fence release worker-3 --reason \"repaired\"
+
+The taint is removed once pods and volumes are gone and the machine reads Off or \
+has rebooted. Before the taint: kubectl fence cancel.";
+
+/// What every answer takes.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The NodeFence, or the node of an open one
+    #[arg(value_parser = super::name::incident)]
+    name: super::name::Name,
+
+    /// Why, for the record
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    reason: String,
+
+    #[command(flatten)]
+    dry_run: DryRun,
+}
+
+/// A yes, in particular.
+#[derive(Debug, clap::Args)]
+pub struct Yes {
+    #[command(flatten)]
+    args: Args,
+
+    /// Approve although another fence of the node was denied in this boot (needed in
+    /// mode PowerOff)
+    #[arg(long)]
+    override_denial: bool,
+}
+
+/// To end it, in particular.
+#[derive(Debug, clap::Args)]
+pub struct Cancel {
+    #[command(flatten)]
+    args: Args,
+
+    /// Cancel although an earlier power-off may still take effect
+    #[arg(long)]
+    ignore_pending_off: bool,
+}
+
+/// What is decided. To stop is safe, so only the first two take a verb of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Approve { override_denial: bool },
+    Deny,
+    Cancel { ignore_pending_off: bool },
+    Release,
+}
+
+/// Yes.
+///
+/// # Errors
+/// [`Error`].
+pub async fn approve(cluster: &Cluster, yes: Yes) -> Done {
+    let override_denial = yes.override_denial;
+    give(cluster, yes.args, Answer::Approve { override_denial }).await
+}
+
+/// No.
+///
+/// # Errors
+/// [`Error`].
+pub async fn deny(cluster: &Cluster, args: Args) -> Done {
+    give(cluster, args, Answer::Deny).await
+}
+
+/// End it before the taint.
+///
+/// # Errors
+/// [`Error`].
+pub async fn cancel(cluster: &Cluster, cancel: Cancel) -> Done {
+    let ignore_pending_off = cancel.ignore_pending_off;
+    give(cluster, cancel.args, Answer::Cancel { ignore_pending_off }).await
+}
+
+/// Have the gate remove the taint.
+///
+/// # Errors
+/// [`Error`].
+pub async fn release(cluster: &Cluster, args: Args) -> Done {
+    give(cluster, args, Answer::Release).await
+}
+
+async fn give(cluster: &Cluster, args: Args, answer: Answer) -> Done {
+    let all = fences::fences(cluster).await?;
+    let fence = fences::open_among(cluster, &all, &args.name).await?;
+    answer.refuse(&fence)?;
+    if answer
+        == (Answer::Approve {
+            override_denial: false,
+        })
+        && let Some(denied) = fences::denied_beside(&fence, &all)
+    {
+        complain(&past_denial(&fence, &denied.words).map_err(Error::No)?);
+    }
+    let asker = cluster.asker().await?;
+    // Whoever may patch a NodeFence may let go of it: this is the least of the roles that may.
+    let write = args.dry_run.write("node-fencing-approver");
+    let decide = |fence: &NodeFence| {
+        answer.refuse(fence)?;
+        Ok(answer.patch(&asker, &args.reason))
+    };
+    let fence = fences::change(cluster, &fence, &write, decide).await?;
+    let follow = match answer {
+        Answer::Approve { .. } => args.dry_run.follow(&fence.spec.node_name),
+        Answer::Deny | Answer::Cancel { .. } | Answer::Release => None,
+    };
+    let notes = follow.into_iter().chain(answer.note(&fence));
+    args.dry_run.told(&fence, answer.verbed(), notes)
+}
+
+impl Answer {
+    fn verbed(self) -> &'static str {
+        match self {
+            Self::Approve { .. } => "approved",
+            Self::Deny => "denied",
+            Self::Cancel { .. } => "cancelled",
+            Self::Release => "released",
+        }
+    }
+
+    fn patch(self, asker: &Asker, reason: &str) -> Value {
+        let decision = match self {
+            Self::Approve { .. } => ApprovalDecision::Approved,
+            Self::Deny => ApprovalDecision::Denied,
+            Self::Cancel { .. } | Self::Release => {
+                return json!({
+                    "metadata": {"annotations": RELEASE.of(asker, reason)},
+                    "spec": {"desiredState": DesiredState::Released},
+                });
+            }
+        };
+        json!({"spec": {"approval": {
+            "decision": decision, "user": asker.name, "reason": reason, "time": asker.at,
+        }}})
+    }
+
+    /// One was given, or it would change nothing.
+    fn refuse(self, fence: &NodeFence) -> Result<(), Error> {
+        let words = match self {
+            Self::Approve { .. } => answered(fence).or_else(|| approved_in_vain(fence)),
+            Self::Deny => answered(fence).or_else(|| denied_in_vain(fence)),
+            Self::Cancel { ignore_pending_off } => cancelled_in_vain(fence, ignore_pending_off),
+            Self::Release => released_in_vain(fence),
+        };
+        words.map_or(Ok(()), |words| Err(Error::No(words)))
+    }
+
+    /// What it does, or does not stop any more.
+    fn note(self, fence: &NodeFence) -> Option<String> {
+        match self {
+            Self::Approve { .. } => Some(fences::what_a_yes_does(fence.spec.fence.mode).to_owned()),
+            Self::Deny => not_stopped(fence),
+            Self::Cancel { .. } | Self::Release => not_let_go(fence),
+        }
+    }
+}
+
+/// What whoever says yes beside another's no is told first: who has given it may have their hands in the machine.
+///
+/// # Errors
+/// Why nobody does unasked.
+fn past_denial(fence: &NodeFence, denied: &str) -> Result<String, String> {
+    let name = fence.name_any();
+    match fence.spec.fence.mode {
+        FenceMode::PowerOff => Err(format!(
+            "{denied}: NodeFence {name} is in mode PowerOff, and a yes turns the machine off, hard, whoever is at it; ask them, and add --override-denial"
+        )),
+        mode => Ok(format!(
+            "{denied}: NodeFence {name} is in mode {mode:?}, and a yes turns nothing off; tell them all the same, for whoever is at the machine may turn it off or on"
+        )),
+    }
+}
+
+/// What was answered before, which is said once.
+fn answered(fence: &NodeFence) -> Option<String> {
+    let name = fence.name_any();
+    let given = fence.spec.approval.as_ref()?;
+    let stops = match given.decision {
+        ApprovalDecision::Approved if fence.is_out_of_service() => format!(
+            ", and Node {} is out of service already: it is seen through to its release",
+            fence.spec.node_name
+        ),
+        ApprovalDecision::Approved => fences::let_go(fence).map_or_else(
+            || ", and somebody has let go of it since".to_owned(),
+            |it| format!(", to stop it all the same: {it}"),
+        ),
+        ApprovalDecision::Denied => String::new(),
+    };
+    Some(format!(
+        "NodeFence {name} is {:?} already, by {} at {}: {}; an answer is given once{stops}",
+        given.decision, given.user, given.time, given.reason
+    ))
+}
+
+/// Why an approval would be spent for nothing.
+fn approved_in_vain(fence: &NodeFence) -> Option<String> {
+    if fence.spec.desired_state == DesiredState::Released {
+        return Some(format!(
+            "somebody has let go of NodeFence {}: no approval brings it back; to have the node fenced all the same: {} --reason WHY",
+            fence.name_any(),
+            fences::anew(fence)
+        ));
+    }
+    if fences::is_awaited(fence) {
+        return None;
+    }
+    let (name, node) = (fence.name_any(), &fence.spec.node_name);
+    let (stage, message) = (fences::stage(fence), fences::message(fence));
+    let held = fences::held(fence).and_then(HeldBy::named);
+    let way_out = match held {
+        _ if fence.spec.fence.mode == FenceMode::Observe => format!(
+            "it only observes, and no approval makes it act; to have the node fenced all the same: {} --reason WHY (or --mode PowerOff, which turns its machine off, hard)",
+            fences::anew(fence)
+        ),
+        Some(HeldBy::OtherNodeFence) | None => format!(
+            "approve it if it asks for that, or is held by a budget (kubectl fence status {node} --watch)"
+        ),
+        Some(hold) if hold.comes_first() => format!(
+            "no approval lifts that; to have the node fenced all the same: {}, then {} --reason WHY",
+            fences::stop(fence),
+            fences::anew(fence)
+        ),
+        Some(_) => format!(
+            "no approval lifts that: mend what the message says, or let go of it: {}",
+            fences::stop(fence)
+        ),
+    };
+    Some(format!(
+        "NodeFence {name} waits for no answer, which is given once: it is {stage}: {message}; {way_out}"
+    ))
+}
+
+/// Why a denial would change nothing: it stops a fence until the node is out of service, and after that only that its machine is turned on.
+fn denied_in_vain(fence: &NodeFence) -> Option<String> {
+    let is_marked = fence.is_out_of_service();
+    let turns_on = fence.spec.power_on.policy != PowerOnPolicy::Never;
+    (is_marked && !turns_on).then(|| {
+        let name = fence.name_any();
+        let let_go = fences::let_go(fence);
+        let let_go = let_go.map(|it| format!("; to let go of it as far as that goes: {it}"));
+        let let_go = let_go.unwrap_or_default();
+        format!(
+            "Node {} is out of service already, and a denial of NodeFence {name} stops nothing: it is seen through to its release{let_go}",
+            fence.spec.node_name
+        )
+    })
+}
+
+/// Somebody has ended it already, the taint is set, or a machine may go down in the hands of whoever ends it.
+fn cancelled_in_vain(fence: &NodeFence, ignore_pending_off: bool) -> Option<String> {
+    let name = fence.name_any();
+    if fence.spec.desired_state == DesiredState::Released {
+        return Some(done_already(fence, "cancelled"));
+    }
+    if fence.is_out_of_service() {
+        return Some(format!(
+            "Node {} is out of service, and NodeFence {name} can no longer be cancelled; to have its taint removed: {}",
+            fence.spec.node_name,
+            fences::stop(fence)
+        ));
+    }
+    (may_go_down(fence) && !ignore_pending_off).then(|| {
+        format!(
+            "an off command of NodeFence {name} may still land (`status.attempts`): a machine that you let go of now may go down in your hands; wait until kubectl fence explain {name} tells what became of it, or add --ignore-pending-off"
+        )
+    })
+}
+
+/// Somebody has released it already, or there is no taint to be removed.
+fn released_in_vain(fence: &NodeFence) -> Option<String> {
+    if fence.spec.desired_state == DesiredState::Released {
+        return Some(done_already(fence, "released"));
+    }
+    (!fence.is_out_of_service()).then(|| {
+        format!(
+            "NodeFence {} has no out-of-service taint on Node {}; to end the incident: {}",
+            fence.name_any(),
+            fence.spec.node_name,
+            fences::stop(fence)
+        )
+    })
+}
+
+fn done_already(fence: &NodeFence, verbed: &str) -> String {
+    format!(
+        "NodeFence {} is {verbed} already, it is {}: {}",
+        fence.name_any(),
+        fences::stage(fence),
+        fences::message(fence)
+    )
+}
+
+/// What a denial does not stop any more.
+fn not_stopped(fence: &NodeFence) -> Option<String> {
+    let (name, node) = (fence.name_any(), &fence.spec.node_name);
+    if may_go_down(fence) {
+        return Some(format!(
+            "an off command of NodeFence {name} may still land (`status.attempts`), and nothing calls it back: the machine of Node {node} may go down all the same, and unless the node is out of service already it is not put out of it"
+        ));
+    }
+    let status = fence.status.as_ref()?;
+    let is_marked = status.taint_applied_time.is_some() && status.taint_removed_time.is_none();
+    is_marked.then(|| {
+        format!("Node {node} is out of service already: NodeFence {name} is seen through to its release, and its machine is not turned on")
+    })
+}
+
+/// What whoever lets go of it after the taint has not let go of.
+fn not_let_go(fence: &NodeFence) -> Option<String> {
+    let node = &fence.spec.node_name;
+    // Of a mark without a record no device is asked.
+    let until = match fence.spec.trigger.type_ {
+        TriggerType::External => "has booted anew, or is off by a human's word",
+        TriggerType::NodeCondition | TriggerType::Manual => "is read off or has booted anew",
+    };
+    fence.is_out_of_service().then(|| {
+        format!(
+            "Node {node} is out of service, and stays so until its pods and volumes are free and its machine {until}; kubectl fence status {node} says what that waits for"
+        )
+    })
+}
+
+/// Before the taint, and a command is out of which nobody knows what became.
+fn may_go_down(fence: &NodeFence) -> bool {
+    let status = fence.status.as_ref();
+    let is_tainted = status.is_some_and(|it| it.taint_applied_time.is_some());
+    !is_tainted && fence.commands_that_may_land().next().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn fence(spec: Value, status: Value) -> NodeFence {
+        let mut all = json!({
+            "nodeName": "worker-1", "trigger": {"type": "NodeCondition"}, "fence": {"mode": "ConfirmOnly"},
+        });
+        all.as_object_mut()
+            .expect("a map")
+            .extend(spec.as_object().expect("a map").clone());
+        let fence = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence",
+            "metadata": {"name": "worker-1-5c0ffee5"}, "spec": all, "status": status,
+        });
+        serde_json::from_value(fence).expect("a NodeFence")
+    }
+
+    fn in_stage(stage: &str, held: Option<&str>) -> Value {
+        let condition = |kind: &str, status: &str, reason: &str| {
+            json!({
+                "type": kind, "status": status, "reason": reason, "message": "words of the operator",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            })
+        };
+        let held = held.map(|it| condition("Held", "True", it));
+        let succeeded = condition("Succeeded", "Unknown", stage);
+        let conditions: Vec<Value> = [succeeded].into_iter().chain(held).collect();
+        json!({"conditions": conditions})
+    }
+
+    #[test]
+    fn an_approval_is_taken_where_a_policy_asks_or_a_budget_holds() {
+        let asks = json!({"fence": {"mode": "PowerOff", "approval": {"mode": "Manual"}}});
+        for (spec, status) in [
+            (asks.clone(), in_stage("AwaitingApproval", None)),
+            // The operator has not begun, and will ask.
+            (asks, json!({})),
+            (json!({}), in_stage("Held", Some("Storm"))),
+            (json!({}), in_stage("Held", Some("MaxPerHour"))),
+            (json!({}), in_stage("Held", Some("OfTomorrow"))),
+        ] {
+            let fence = fence(spec, status);
+            assert_eq!(approved_in_vain(&fence), None, "{fence:?}");
+        }
+    }
+
+    #[test]
+    fn an_approval_that_would_be_spent_is_refused_with_what_is_waited_for_and_the_way_out() {
+        let observes = json!({"fence": {"mode": "Observe", "approval": {"mode": "Manual"}}});
+        for (spec, status, way_out) in [
+            (
+                json!({}),
+                in_stage("Checking", None),
+                "kubectl fence status worker-1 --watch",
+            ),
+            (json!({}), json!({}), "has not begun with it yet"),
+            (
+                observes,
+                in_stage("Observing", None),
+                "kubectl fence now worker-1 --mode ConfirmOnly",
+            ),
+            (
+                json!({}),
+                in_stage("Held", Some("Paused")),
+                "kubectl fence cancel worker-1-5c0ffee5 --reason WHY, then kubectl fence now worker-1 --mode ConfirmOnly --reason WHY",
+            ),
+            (
+                json!({}),
+                in_stage("Held", Some("Quorum")),
+                "words of the operator; no approval lifts that",
+            ),
+        ] {
+            let words = approved_in_vain(&fence(spec, status)).expect("it waits for none");
+            assert!(words.contains(way_out), "{words}");
+            assert!(words.starts_with("NodeFence worker-1-5c0ffee5 waits for no answer"));
+        }
+    }
+
+    #[test]
+    fn a_denial_is_taken_while_it_stops_something_and_says_what_it_does_not_stop() {
+        let at = "2026-01-01T00:00:00Z";
+        let mut status = in_stage("Quiescing", None);
+        let answers = |spec: Value, status: &Value| {
+            let fence = fence(spec, status.clone());
+            (denied_in_vain(&fence), not_stopped(&fence))
+        };
+        assert_eq!(answers(json!({}), &status), (None, None));
+        // Before the taint it keeps the node in service, even with an off on its way.
+        let mut sent = in_stage("Fencing", None);
+        sent["attempts"] = json!([{
+            "device": "bmc", "action": "PowerOff", "startTime": at, "id": "1",
+        }]);
+        let (refused, told) = answers(json!({}), &sent);
+        assert_eq!(refused, None);
+        assert!(told.expect("it may land").contains("may go down"));
+        status["taintAppliedTime"] = json!(at);
+        let refused = answers(json!({}), &status).0.expect("too late");
+        assert!(
+            refused.contains("kubectl fence release worker-1-5c0ffee5"),
+            "{refused}"
+        );
+        // What is still to come is that its machine is turned on, which a denial stops.
+        let turns_on = json!({"powerOn": {"policy": "AfterRecovery"}});
+        let (refused, told) = answers(turns_on, &status);
+        assert_eq!(refused, None);
+        assert!(told.expect("marked").contains("out of service already"));
+        status["taintRemovedTime"] = json!(at);
+        assert_eq!(answers(json!({}), &status), (None, None));
+    }
+
+    /// Whoever has denied another fence of the node may be at its machine.
+    #[test]
+    fn a_yes_that_turns_a_machine_off_asks_whoever_has_denied_another_fence() {
+        let of = |mode: &str| fence(json!({"fence": {"mode": mode}}), json!({}));
+        let denied = "NodeFence worker-1-earlier of Node worker-1, in this boot, was denied by ann";
+        let words = past_denial(&of("PowerOff"), denied).expect_err("it is asked for");
+        assert!(
+            words.starts_with(denied) && words.contains("--override-denial"),
+            "{words}"
+        );
+        let words = past_denial(&of("ConfirmOnly"), denied).expect("it goes on");
+        assert!(
+            words.starts_with(denied) && words.contains("turns nothing off"),
+            "{words}"
+        );
+    }
+
+    /// It would be refused, or change nothing.
+    #[test]
+    fn who_answers_again_is_sent_to_no_release_that_does_nothing() {
+        let yes = json!({"decision": "Approved", "user": "ann", "reason": "dark", "time": "2026-01-01T00:00:00Z"});
+        let out = json!({"taintAppliedTime": "2026-01-01T00:00:00Z"});
+        let (cancel, release) = (
+            "kubectl fence cancel worker-1-5c0ffee5",
+            "kubectl fence release worker-1-5c0ffee5",
+        );
+        for (state, status, is_told) in [
+            ("Fenced", json!({}), true),
+            ("Released", json!({}), false),
+            ("Fenced", out.clone(), false),
+        ] {
+            let again = fence(json!({"approval": yes, "desiredState": state}), status);
+            let words = answered(&again).expect("once");
+            assert_eq!(words.contains(cancel), is_told, "{words}");
+        }
+        let in_vain = |state: &str| {
+            let of = fence(json!({"desiredState": state}), out.clone());
+            denied_in_vain(&of).expect("too late")
+        };
+        assert!(in_vain("Fenced").contains(release));
+        assert!(!in_vain("Released").contains(release));
+    }
+
+    #[test]
+    fn what_somebody_has_let_go_of_takes_no_approval() {
+        let asks = json!({"desiredState": "Released", "fence": {"mode": "PowerOff", "approval": {"mode": "Manual"}}});
+        let words = approved_in_vain(&fence(asks, in_stage("AwaitingApproval", None)));
+        assert!(words.expect("released").contains("kubectl fence now"));
+    }
+
+    /// One field has two commands: which of them may write it follows from the taint.
+    #[test]
+    fn cancel_ends_an_incident_before_the_taint_and_release_removes_the_taint() {
+        let at = "2026-01-01T00:00:00Z";
+        let tainted = json!({"taintAppliedTime": at});
+        let untainted = json!({"taintAppliedTime": at, "taintRemovedTime": at});
+        let cancel = |fence: &NodeFence| cancelled_in_vain(fence, false);
+        for (status, is_tainted) in [
+            (json!({}), false),
+            (tainted.clone(), true),
+            (untainted, false),
+        ] {
+            let of = |state: &str| fence(json!({"desiredState": state}), status.clone());
+            let open = of("Fenced");
+            assert_eq!(cancel(&open).is_some(), is_tainted, "{status}");
+            assert_eq!(released_in_vain(&open).is_some(), !is_tainted, "{status}");
+            // Whoever is refused is handed the other.
+            let (refused, other) = match is_tainted {
+                true => (cancel(&open), "kubectl fence release worker-1-5c0ffee5"),
+                false => (
+                    released_in_vain(&open),
+                    "kubectl fence cancel worker-1-5c0ffee5",
+                ),
+            };
+            assert!(refused.expect("refused").contains(other), "{status}");
+            for again in [cancel(&of("Released")), released_in_vain(&of("Released"))] {
+                assert!(again.expect("once").contains("already"), "{status}");
+            }
+        }
+        // An off that was sent may turn the machine off after the incident has ended.
+        let sent = json!({"attempts": [{"device": "bmc", "action": "PowerOff", "startTime": at, "id": "1"}]});
+        let sent = fence(json!({}), sent);
+        assert!(
+            cancel(&sent)
+                .expect("it may land")
+                .contains("--ignore-pending-off")
+        );
+        assert_eq!(cancelled_in_vain(&sent, true), None);
+    }
+
+    #[test]
+    fn who_lets_go_after_the_taint_is_told_that_the_node_stays_out_of_service() {
+        let of = |trigger: &str, status: Value| {
+            let fence = json!({
+                "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "w-1-5c0ffee5"},
+                "spec": {"nodeName": "w-1", "trigger": {"type": trigger}}, "status": status,
+            });
+            not_let_go(&serde_json::from_value(fence).expect("a NodeFence"))
+        };
+        let at = "2027-01-02T18:00:00Z";
+        assert_eq!(of("Manual", json!({})), None);
+        for (trigger, until) in [
+            ("Manual", "its machine is read off or has booted anew;"),
+            (
+                "External",
+                "its machine has booted anew, or is off by a human's word;",
+            ),
+        ] {
+            let words = of(trigger, json!({"taintAppliedTime": at})).expect("the taint stands");
+            assert!(words.starts_with("Node w-1 is out of service, and stays so"));
+            assert!(words.contains(until), "{words}");
+        }
+        let over = json!({"taintAppliedTime": at, "taintRemovedTime": at});
+        assert_eq!(of("Manual", over), None);
+    }
+}

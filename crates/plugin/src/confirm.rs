@@ -1,0 +1,293 @@
+//! `kubectl fence confirm`: a human's word that a machine has no power, where no device can say so.
+//!
+//! A false word corrupts data, so it is asked for twice: what speaks against it is looked at first (the Node is Ready, a device reads On), what runs
+//! there is shown, and the node's name has to be typed. The admission policies hold whoever has no right to give it, and the operator takes the word
+//! for nothing as soon as a device or the kubelet speaks against it (S21).
+
+mod shown;
+mod signs;
+
+use super::cluster::{Cluster, Error as ClusterError, seen};
+use super::dry_run::DryRun;
+use super::prompt::typed;
+use super::trail::reason;
+use super::{Done, Error, fences};
+use fencing_api::device::FenceDevice;
+use fencing_api::device_status::PowerState;
+use fencing_api::fence::{ManualStatement, NodeFence, TriggerType};
+use fencing_api::fence_status::PowerReading;
+use fencing_api::settings::FenceMode;
+use fencing_cluster::slim::SlimNode;
+use fencing_core::observed::{NodeView, Ready};
+use fencing_core::select;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use kube::api::ListParams;
+use serde_json::json;
+use shown::{approval, shown};
+use signs::Signs;
+
+const EXAMPLES: &str = "\
+Examples:
+      kubectl fence confirm worker-3 --reason \"both cords are out, rack 7\"
+
+It takes the verb `confirm` (ClusterRole node-fencing-confirmer, and \
+node-fencing-cluster-viewer for what is shown) and counts for 15 minutes. What you confirm is that the machine has no power, seen with your \
+own eyes: not that it does not answer.";
+
+/// Give your word that a machine has no power
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The NodeFence, or the node of an open one
+    #[arg(value_parser = super::name::incident)]
+    name: super::name::Name,
+
+    /// How you have verified it, for the record
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    reason: String,
+
+    /// Confirm the node's name without a prompt
+    #[arg(long, value_name = "NODE")]
+    confirm_node: Option<String>,
+
+    #[command(flatten)]
+    dry_run: DryRun,
+}
+
+/// What the user is shown before they give their word.
+struct Scene {
+    node: NodeView,
+    /// The devices that serve the node.
+    devices: Vec<FenceDevice>,
+    /// The pods that are there, or why they are not known.
+    pods: Result<Vec<Pod>, String>,
+    /// The other NodeFences of the Node in this boot: what a device said to one of them it has said.
+    others: Vec<NodeFence>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// [`Error`].
+pub async fn run(cluster: &Cluster, args: Args) -> Done {
+    let fence = fences::open(cluster, &args.name).await?;
+    let node = fence.spec.node_name.clone();
+    let scene = scene(cluster, &fence).await?;
+    refuse(&scene, &fence, None)?;
+    let server = &cluster.clients.server;
+    let signs = Signs::of(&scene, &fence);
+    let mut text = shown(&scene, &fence, server, cluster.now().await);
+    if args.confirm_node.is_none() {
+        text += "Type the node's name to confirm that it has no power:\n";
+    }
+    args.dry_run.shows(&text)?;
+    if typed(&node, args.confirm_node)? != node {
+        return Err(Error::No(format!(
+            "that is not `{node}`: nothing was confirmed"
+        )));
+    }
+    // Somebody may have read for a while, in which the incident went on.
+    let fence = fences::again(cluster, &fence).await?;
+    let scene = self::scene(cluster, &fence).await?;
+    let asker = cluster.asker().await?;
+    let write = args.dry_run.write("node-fencing-confirmer");
+    let fence = fences::change(cluster, &fence, &write, |fence| {
+        refuse(&scene, fence, Some(&signs))?;
+        Ok(json!({"spec": {"manualConfirmation": {
+            "statement": ManualStatement::IVerifiedTheNodeIsPoweredOff,
+            "nodeUID": scene.node.uid,
+            "user": asker.name,
+            "reason": args.reason,
+            "time": asker.at,
+        }}}))
+    })
+    .await?;
+    let follow = args.dry_run.follow(&node);
+    args.dry_run.told(&fence, "confirmed", follow)
+}
+
+/// Something speaks against this word, or one was given; `shown`: the signs of life that whoever gives it was shown.
+fn refuse(scene: &Scene, fence: &NodeFence, shown: Option<&Signs>) -> Result<(), Error> {
+    against(scene, fence).map_err(Error::No)?;
+    if fence.spec.manual_confirmation.is_some() {
+        return Err(Error::No(format!(
+            "NodeFence {} has a human's word already, which is given once; {}",
+            fence.name_any(),
+            another(fence)
+        )));
+    }
+    match shown.and_then(|shown| Signs::of(scene, fence).news(shown)) {
+        None => Ok(()),
+        Some(news) => Err(Error::No(format!(
+            "NodeFence {} was not confirmed, for something came up while you read: {news}; look at the machine once more, and give the command again",
+            fence.name_any()
+        ))),
+    }
+}
+
+/// It was made of a mark that stood there without a record: it observes, and its release rests on a word.
+fn is_adopted(fence: &NodeFence) -> bool {
+    fence.spec.trigger.type_ == TriggerType::External
+}
+
+/// How another word is given.
+fn another(fence: &NodeFence) -> String {
+    let (name, node) = (fence.name_any(), &fence.spec.node_name);
+    if is_adopted(fence) {
+        return format!(
+            "delete it, which takes the right to delete NodeFences: it is made anew of the mark that stands there, and takes another (kubectl delete nodefence {name})"
+        );
+    }
+    format!(
+        "have the node fenced anew to give another: {}, then kubectl fence now {node} --mode ConfirmOnly --reason WHY",
+        over(fence)
+    )
+}
+
+/// How this one comes to its end.
+fn over(fence: &NodeFence) -> String {
+    let node = &fence.spec.node_name;
+    fences::let_go(fence).unwrap_or_else(|| {
+        format!("somebody has let go of it, wait until it has ended (kubectl fence status {node} --watch)")
+    })
+}
+
+async fn scene(cluster: &Cluster, fence: &NodeFence) -> Result<Scene, Error> {
+    let name = &fence.spec.node_name;
+    let node = cluster.find(&cluster.api::<SlimNode>(), name).await?;
+    let node = node.ok_or_else(|| ClusterError::Absent {
+        kind: "Node".to_owned(),
+        name: name.clone(),
+        way_out: "its incident ends by itself".to_owned(),
+    })?;
+    let node = node.view();
+    let mut devices = cluster.ours::<FenceDevice>().await?;
+    devices.retain(|it| select::serves(it, &node));
+    let mut others = cluster.ours::<NodeFence>().await?;
+    let is_other = |it: &NodeFence| it.name_any() != fence.name_any();
+    others.retain(|it| is_other(it) && fences::is_of_boot(it, &node));
+    let there = ListParams::default().fields(&format!("spec.nodeName={name}"));
+    let pods = cluster.list(&cluster.api::<Pod>(), &there).await;
+    Ok(Scene {
+        node,
+        devices,
+        pods: seen(pods)?,
+        others,
+    })
+}
+
+/// What speaks against the word, as far as it is known here.
+fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
+    let node = &scene.node;
+    if node.ready() == Ready::True {
+        return Err(format!(
+            "Node {} is Ready: its machine runs, whatever you have looked at; see which machine it is",
+            node.name
+        ));
+    }
+    let status = fence.status.as_ref();
+    let bound = fence.spec.node_uid.as_ref();
+    let bound = bound.or_else(|| status?.node_uid.as_ref());
+    if bound.is_some_and(|uid| *uid != node.uid) {
+        return Err(format!(
+            "Node {} was deleted and made anew since NodeFence {} began: its machine is alive",
+            node.name,
+            fence.name_any()
+        ));
+    }
+    if let Some(refused) = status.and_then(|it| it.confirmation_refused.as_ref()) {
+        let (name, another) = (fence.name_any(), another(fence));
+        return Err(format!(
+            "NodeFence {name} takes no word any more: {refused}; {another}"
+        ));
+    }
+    if is_adopted(fence) {
+        // It asks no FenceDevice, and they are not probed while it is open.
+        return Ok(());
+    }
+    if fence.spec.fence.mode == FenceMode::Observe {
+        return Err(format!(
+            "NodeFence {} only observes, and acts on no word; to have the node fenced: kubectl fence now {} --mode ConfirmOnly --reason WHY, and confirm that",
+            fence.name_any(),
+            node.name
+        ));
+    }
+    // A device that is gone, or is another node's by now, is asked no more.
+    let is_there = |name: &str| scene.devices.iter().any(|it| it.name_any() == name);
+    let mut readings = fence.status.iter().flat_map(|it| &it.power_readings);
+    if let Some(on) = readings.find(|it| it.speaks_against_a_word() && is_there(&it.device)) {
+        return Err(reads_on(on, fence));
+    }
+    // What was read before the outage says nothing of it: a device that has fallen silent since is why somebody has gone to look.
+    let began = outage(scene, fence);
+    let on = scene.devices.iter().find(|it| {
+        let status = it.status.as_ref();
+        let state = status.and_then(|it| it.power_state);
+        let is_on = state.is_some_and(PowerState::has_power);
+        // Whoever pulls the cords leaves outlets on; and what the incident itself has read is newer.
+        let is_asked = it.spec.pdu.is_none() && read(it, fence).is_none();
+        is_asked && is_on && status.and_then(|it| it.last_success_time) >= began
+    });
+    on.map_or(Ok(()), |it| Err(has_read_on(it, node, fence)))
+}
+
+fn reads_on(on: &PowerReading, fence: &NodeFence) -> String {
+    let (device, node) = (&on.device, &fence.spec.node_name);
+    let again = fences::held(fence).map(|reason| {
+        let lifts = approval(fence).map(|it| format!("; an approval lifts that{it}"));
+        let lifts = lifts.unwrap_or_default();
+        format!("once nothing holds the incident (it is held: {reason}{lifts})")
+    });
+    let again = again.unwrap_or_else(|| "as the incident goes on".to_owned());
+    format!(
+        "FenceDevice {device} reads {:?} in NodeFence {}, since {}: the operator takes your word for nothing while it does; cut the power that the device feeds. It is asked again {again}: once it reads Off that goes on by itself, and once it is silent confirm again (kubectl fence status {node} --watch). If it is wired to another machine, correct it (kubectl describe fencedevice {device}); then {}, and confirm that",
+        on.power_state,
+        fence.name_any(),
+        on.since_time,
+        another(fence)
+    )
+}
+
+/// A FenceDevice is not probed while the incident is open, not by a request either. The incident has not read it yet: it waits, has not come to the
+/// device's level, or the device is of none of its levels.
+fn has_read_on(device: &FenceDevice, node: &NodeView, fence: &NodeFence) -> String {
+    let (device, node, read) = (device.name_any(), &node.name, probed(device));
+    let waits = fences::held(fence).is_some() || fences::is_awaited(fence);
+    let asked = match waits {
+        true => "which waits and asks nobody",
+        false => {
+            "which asks the devices of its levels in their turn: if it is one of them, confirm again once it is silent there (kubectl fence status --output wide)"
+        }
+    };
+    format!(
+        "FenceDevice {device} has read On at {read}, in this outage: the operator takes your word for nothing while it reads On; cut the power that it feeds, or see which machine it belongs to. It is not probed while the incident is open, {asked}; to have it read anew outside of it: {}, then kubectl fence test {node} --device {device}, and unless that reads On: kubectl fence now {node} --mode ConfirmOnly --reason WHY, and confirm that",
+        over(fence)
+    )
+}
+
+/// What the incident has read of the device last.
+fn read<'a>(device: &FenceDevice, fence: &'a NodeFence) -> Option<&'a PowerReading> {
+    let mut readings = fence.status.iter().flat_map(|it| &it.power_readings);
+    readings.find(|it| it.device == device.name_any())
+}
+
+/// When the outage began, as far as is known.
+fn outage(scene: &Scene, fence: &NodeFence) -> Option<Timestamp> {
+    let began = fences::began(fence);
+    // A human's NodeFence is younger than the outage.
+    let ready = scene.node.condition("Ready");
+    let silent = ready.and_then(|it| it.transition.parse().ok());
+    began.into_iter().chain(silent).min()
+}
+
+/// When the device was read last.
+fn probed(device: &FenceDevice) -> String {
+    let status = device.status.as_ref();
+    let at = status.and_then(|it| it.last_success_time);
+    at.map_or_else(|| "no known time".to_owned(), |at| at.to_string())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! What is shown to whoever is about to give their word: what the devices have said and when, what the incident says, and what runs there.
+
+use super::signs::Said;
+use super::{Scene, is_adopted, outage, read};
+use crate::fences;
+use crate::table::{age, table, wrapped};
+use fencing_api::device::FenceDevice;
+use fencing_api::device_status::PowerState;
+use fencing_api::fence::NodeFence;
+use fencing_api::fence_status::PowerReading;
+use fencing_api::settings::FenceMode;
+use fencing_core::hold::HeldBy;
+use fencing_core::manual_confirmation::CONFIRMATION_LIFE;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+
+/// What is known of the node.
+pub(super) fn shown(scene: &Scene, fence: &NodeFence, server: &str, now: Timestamp) -> String {
+    let (node, began) = (&scene.node, outage(scene, fence));
+    let title = format!(
+        "Node {} (nodefence/{}) of the cluster {server}",
+        node.name,
+        fence.name_any()
+    );
+    let mut text = wrapped(&title, 0);
+    text += &format!("last heard of at {}\n", node.last_report());
+    let devices = scene.devices.iter();
+    let rows: Vec<_> = devices
+        .map(|it| device_row(it, read(it, fence), began, now))
+        .collect();
+    text += &table(["DEVICE", "POWER", "READ"], &rows);
+    text += &lights(scene, fence, now);
+    if is_adopted(fence) {
+        text += &wrapped(
+            "It was made of a mark that stood on its Node: no device is asked beside your word",
+            0,
+        );
+    }
+    let warnings = fences::warnings(fence);
+    let stage = fences::stage(fence);
+    let stands = match warnings.is_empty() {
+        true => format!("The incident is {stage}: {}", fences::message(fence)),
+        false => format!("The incident is {stage}, and says:"),
+    };
+    text += &wrapped(&stands, 0);
+    text += &fences::warned(&warnings);
+    text += &held(fence);
+    match &scene.pods {
+        Ok(pods) => {
+            let rows: Vec<_> = pods.iter().map(pod_row).collect();
+            text += &format!("{} pod(s) are bound to it\n", pods.len());
+            text += &table(["NAMESPACE", "POD", "VOLUMES"], &rows);
+        }
+        Err(words) => text += &wrapped(&format!("Its pods are not shown: {words}"), 0),
+    }
+    text += &wrapped(
+        "If this machine runs after all, two nodes will write to one volume.",
+        0,
+    );
+    text
+}
+
+/// What stands in capitals: that a silent device was on, or that none has answered.
+fn lights(scene: &Scene, fence: &NodeFence, now: Timestamp) -> String {
+    let machines = scene.devices.iter().filter(|it| it.spec.pdu.is_none());
+    let on = machines.filter_map(|device| {
+        let at = Said::of(scene, device, fence).last_on()?;
+        let (name, ago) = (device.name_any(), age(at, now));
+        Some(format!("{name} SAID ON {ago} AGO, IN THIS OUTAGE: unless its power was cut since then, this machine runs"))
+    });
+    let on: String = on.map(|it| wrapped(&it, 0)).collect();
+    let machines = scene.devices.iter().filter(|it| it.spec.pdu.is_none());
+    let off = machines.filter_map(|device| {
+        let at = Said::of(scene, device, fence).last_off()?;
+        let (name, ago) = (device.name_any(), age(at, now));
+        Some(format!("{name} has read Off, {ago} ago or longer: if the incident's levels have it and it still answers so, it may need no word, and the proof by its readings is the better one"))
+    });
+    // A mark that stood there without a record asks no device.
+    let off = off.filter(|_| !is_adopted(fence));
+    let off: String = off.map(|it| wrapped(&it, 0)).collect();
+    let is_silent = |it: &FenceDevice| Said::of(scene, it, fence).is_nothing();
+    match on.is_empty() && scene.devices.iter().all(is_silent) {
+        true => "NO DEVICE HAS BEEN READ IN THIS OUTAGE\n".to_owned(),
+        false => on + &off,
+    }
+}
+
+/// A word lifts nothing that holds the incident, and dies while that does.
+fn held(fence: &NodeFence) -> String {
+    let asks = fences::is_awaited(fence) && fences::is_asked_first(fence);
+    let asks = asks.then_some(HeldBy::AwaitingApproval.as_str());
+    let Some(reason) = fences::held(fence).or(asks) else {
+        return String::new();
+    };
+    let lifts = approval(fence).map(|it| format!("; an approval does{it}"));
+    let lifts = lifts.unwrap_or_default();
+    let minutes = CONFIRMATION_LIFE.as_secs() / 60;
+    wrapped(
+        &format!(
+            "IT IS HELD ({reason}): your word counts for {minutes} minutes and does not lift that{lifts}"
+        ),
+        0,
+    )
+}
+
+/// What follows `an approval lifts that`: what else it does, and how it is given; none: no approval lifts it.
+pub(super) fn approval(fence: &NodeFence) -> Option<String> {
+    let node = &fence.spec.node_name;
+    let turns_off = match fence.spec.fence.mode {
+        FenceMode::PowerOff => ", and the machine is turned off then",
+        FenceMode::ConfirmOnly | FenceMode::Observe => "",
+    };
+    fences::is_awaited(fence)
+        .then(|| format!("{turns_off}: kubectl fence approve {node} --reason WHY"))
+}
+
+fn is_read_since(device: &FenceDevice, began: Option<Timestamp>) -> bool {
+    let read = device.status.as_ref().and_then(|it| it.last_success_time);
+    read.is_some() && read >= began
+}
+
+fn device_row(
+    device: &FenceDevice,
+    read: Option<&PowerReading>,
+    began: Option<Timestamp>,
+    now: Timestamp,
+) -> [String; 3] {
+    if let Some(read) = read {
+        return [
+            device.name_any(),
+            format!("{:?}", read.power_state),
+            format!("in this incident, for {}", age(read.since_time, now)),
+        ];
+    }
+    let status = device.status.as_ref();
+    let power = status.and_then(|it| it.power_state);
+    let at = status.and_then(|it| it.last_success_time);
+    [
+        device.name_any(),
+        power.map_or_else(|| "<unknown>".to_owned(), |it| format!("{it:?}")),
+        at.map_or_else(
+            || "<never>".to_owned(),
+            |at| {
+                let unknown = match power {
+                    Some(PowerState::Unknown) | None => "not known; it answered ",
+                    Some(_) => "",
+                };
+                match is_read_since(device, began) {
+                    true => format!("{unknown}{} ago", age(at, now)),
+                    false => format!("{unknown}{} ago, before the outage", age(at, now)),
+                }
+            },
+        ),
+    ]
+}
+
+fn pod_row(pod: &Pod) -> [String; 3] {
+    let volumes = pod.spec.iter().flat_map(|it| it.volumes.iter().flatten());
+    let claims = volumes.filter(|it| it.persistent_volume_claim.is_some());
+    [
+        pod.namespace().unwrap_or_default(),
+        pod.name_any(),
+        claims.count().to_string(),
+    ]
+}

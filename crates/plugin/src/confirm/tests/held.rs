@@ -1,0 +1,63 @@
+//! A word lifts nothing that holds the incident.
+
+use super::*;
+
+/// Nobody reads it while the incident is held.
+#[test]
+fn who_confirms_what_is_held_is_told_that_it_is_read_again_after_that() {
+    let (scene, _) = scene("On", "2027-01-02T17:59:00Z");
+    let spec = json!({"trigger": {"type": "Manual"}, "fence": {"mode": "ConfirmOnly"}});
+    let mut held = fence(&spec, &json!([reading("node-1-bmc", "On")]));
+    let condition = json!({
+        "type": "Held", "status": "True", "reason": "Storm", "message": "", "lastTransitionTime": "2027-01-02T18:00:40Z",
+    });
+    let status = held.status.as_mut().expect("a status");
+    status
+        .conditions
+        .push(serde_json::from_value(condition).expect("a condition"));
+    let refused = against(&scene, &held).expect_err("it reads On");
+    assert!(
+        refused.contains("asked again once nothing holds the incident (it is held: Storm; an approval lifts that: kubectl fence approve node-1 --reason WHY)"),
+        "{refused}"
+    );
+}
+
+/// In a rack that is dark a brake holds most of the nodes, and the word may die before it counts.
+#[test]
+fn whoever_confirms_what_is_held_is_told_that_a_word_lifts_nothing() {
+    let (scene, mut fence) = scene("Off", "2027-01-02T17:59:00Z");
+    fence.spec.fence.mode = FenceMode::PowerOff;
+    let now = "2027-01-02T18:01:00Z".parse().expect("a time");
+    let mut told = |reason: &str| {
+        let condition = json!({
+            "type": "Held", "status": "True", "reason": reason, "message": "", "lastTransitionTime": "2027-01-02T18:00:40Z",
+        });
+        let status = json!({"conditions": [condition]});
+        fence.status = serde_json::from_value(status).expect("a status");
+        let text = shown(&scene, &fence, "https://192.0.2.9", now);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let held = "IT IS HELD (Storm): your word counts for 15 minutes and does not lift that; an approval does, and the machine is turned off then: kubectl fence approve node-1 --reason WHY If this";
+    let held = held.replace(" If this", " 0 pod(s)");
+    let storm = told("Storm");
+    assert!(storm.contains(&held), "{storm}");
+    let paused = told("Paused");
+    assert!(
+        paused.contains(
+            "IT IS HELD (Paused): your word counts for 15 minutes and does not lift that 0 pod(s)"
+        ),
+        "{paused}"
+    );
+}
+
+/// A word that is given before the approval may be dead when that comes.
+#[test]
+fn whoever_confirms_before_an_approval_is_told_that_one_is_needed() {
+    let (scene, mut fence) = scene("Off", "2027-01-02T17:59:00Z");
+    fence.spec.fence.approval.mode = fencing_api::settings::ApprovalMode::Manual;
+    let now = "2027-01-02T18:01:00Z".parse().expect("a time");
+    let text = shown(&scene, &fence, "https://192.0.2.9", now);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = "IT IS HELD (AwaitingApproval): your word counts for 15 minutes and does not lift that; an approval does: kubectl fence approve node-1 --reason WHY";
+    assert!(text.contains(told), "{text}");
+}

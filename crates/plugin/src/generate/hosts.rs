@@ -1,0 +1,378 @@
+//! FenceDevices out of Metal3's BareMetalHosts.
+//!
+//! A BareMetalHost (metal3.io/v1alpha1; the baremetal-operator's docs/api.md and apis/metal3.io/v1alpha1/baremetalhost_types.go, read on
+//! 2026-11-26) says how its BMC is reached and with which Secret. What it does not say is the name of the Node: [`node`] has the ways to
+//! find it, and a host with none is printed as a comment. The Secret is in another namespace than the operator's, and is not read here: a comment has
+//! the command that copies it.
+
+mod node;
+
+use super::super::Error;
+use super::super::cluster::{Cluster, seen};
+use super::super::reach::Reach;
+use super::bmc_address::BmcAddress;
+use super::consumers::{Consumers, Reference, list};
+use super::devices::{Common, Driver, Proposal, Proposals, device, pinning, redfish, sent_only_to};
+use super::document::Remark;
+use crate::table::quoted;
+use fencing_api::device::IpmiDriver;
+use fencing_api::names::is_dns_name;
+use fencing_cluster::client::AskError;
+use fencing_cluster::slim::SlimNode;
+use kube::api::{ListParams, ObjectMeta};
+use node::node_of;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Group.
+const GROUP: &str = "metal3.io";
+/// Group and version.
+const API: &str = "metal3.io/v1alpha1";
+/// Stands for a name that is not known.
+const NODE: &str = "NODE";
+
+/// A BareMetalHost, with only the fields that are read.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Host {
+    metadata: ObjectMeta,
+    spec: Spec,
+    status: Status,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec {
+    bmc: Bmc,
+    consumer_ref: Option<Reference>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Bmc {
+    address: String,
+    credentials_name: String,
+    disable_certificate_verification: bool,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    hardware: Option<Hardware>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Hardware {
+    hostname: String,
+    system_vendor: Vendor,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Vendor {
+    manufacturer: String,
+    product_name: String,
+    serial_number: String,
+}
+
+impl Host {
+    fn namespace(&self) -> &str {
+        self.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    fn name(&self) -> &str {
+        self.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    fn bmc(&self) -> Result<BmcAddress, String> {
+        BmcAddress::read(&self.spec.bmc.address)
+    }
+
+    fn has_secret_of(&self, other: &Self) -> bool {
+        self.namespace() == other.namespace()
+            && self.spec.bmc.credentials_name == other.spec.bmc.credentials_name
+    }
+
+    /// Whose host it is, as far as that is known.
+    fn told(&self) -> String {
+        let hardware = self.status.hardware.clone().unwrap_or_default();
+        let Vendor {
+            manufacturer,
+            product_name,
+            serial_number,
+        } = hardware.system_vendor;
+        let parts = [manufacturer, product_name, serial_number];
+        let parts: Vec<_> = parts.into_iter().filter(|it| !it.is_empty()).collect();
+        let machine = match parts.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", parts.join(" ")),
+        };
+        format!(
+            "BareMetalHost {}/{}{machine}",
+            self.namespace(),
+            self.name()
+        )
+    }
+}
+
+/// What the cluster says beside the hosts.
+pub struct Surroundings {
+    /// The Nodes, or why they are not known.
+    pub nodes: Result<Vec<SlimNode>, String>,
+    /// Who uses the hosts.
+    pub consumers: Consumers,
+    /// The operator's namespace.
+    pub namespace: String,
+}
+
+/// Reads the hosts and what leads to their Nodes.
+///
+/// # Errors
+/// [`Error`].
+pub async fn devices(
+    reach: &Reach,
+    namespace: Option<&str>,
+    common: &Common,
+) -> Result<Proposals, Error> {
+    let cluster = Cluster::of(reach).await?;
+    let listed = list(&cluster, API, "BareMetalHost", namespace).await;
+    let listed = match listed {
+        Ok(listed) => listed,
+        Err(error) => return Err(unread(&cluster, &error).await),
+    };
+    let hosts: Result<Vec<Host>, _> = listed.into_iter().map(Host::deserialize).collect();
+    let hosts = hosts.map_err(|error| {
+        Error::No(format!(
+            "a BareMetalHost of {} is not as {API} has it: {error}; see kubectl explain baremetalhost",
+            cluster.clients.server
+        ))
+    })?;
+    if hosts.is_empty() {
+        let place = namespace.map_or("any namespace".to_owned(), |it| format!("namespace {it}"));
+        eprintln!("No BareMetalHost found in {place}");
+        return Ok(Proposals::default());
+    }
+    let references: Vec<Reference> = hosts
+        .iter()
+        .filter_map(|host| {
+            let reference = host.spec.consumer_ref.clone()?;
+            Some(reference)
+        })
+        .collect();
+    let nodes = cluster
+        .list(&cluster.api::<SlimNode>(), &ListParams::default())
+        .await;
+    let around = Surroundings {
+        nodes: seen(nodes)?,
+        consumers: Consumers::of(&cluster, &references).await,
+        namespace: cluster.namespace.clone(),
+    };
+    Ok(proposals(&hosts, &around, common))
+}
+
+/// Why there are no hosts to be read.
+async fn unread(cluster: &Cluster, error: &AskError) -> Error {
+    let forbidden = matches!(error, AskError::Refused { code: 403, .. });
+    // To a path of a group that it does not know the API server answers in plain text, as a proxy before it might.
+    let is_unknown = !forbidden && lacks_group(cluster).await;
+    Error::No(match error {
+        _ if is_unknown => format!(
+            "the cluster {} does not know BareMetalHosts ({API}): Metal3 is not installed there; name the cluster that has it with --context, or scan its BMCs with --from-redfish-scan",
+            cluster.clients.server
+        ),
+        AskError::Refused {
+            code: 403, message, ..
+        } => format!(
+            "{message}; it takes the right to `list` `baremetalhosts` of `metal3.io`, in all namespaces unless --bmh-namespace names one: kubectl create clusterrole bmh-reader --verb=list --resource=baremetalhosts.metal3.io"
+        ),
+        error => format!(
+            "list baremetalhosts.metal3.io: {error}; see whether `kubectl get bmh -A` answers, then try again"
+        ),
+    })
+}
+
+/// Does the cluster say which groups it knows, and not this one?
+async fn lacks_group(cluster: &Cluster) -> bool {
+    let groups = cluster.raw("/apis").await.ok();
+    let groups = groups.as_ref().and_then(|it| it.get("groups")?.as_array());
+    groups.is_some_and(|all| {
+        !all.iter()
+            .any(|it| it.get("name").is_some_and(|it| it == GROUP))
+    })
+}
+
+/// A proposal for each host, by namespace and name.
+pub fn proposals(hosts: &[Host], around: &Surroundings, common: &Common) -> Proposals {
+    let mut hosts: Vec<&Host> = hosts.iter().collect();
+    hosts.sort_by_key(|it| (it.namespace(), it.name()));
+    let mut named: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut secrets: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut claimed: BTreeMap<String, u32> = BTreeMap::new();
+    let nodes: Vec<_> = hosts.iter().map(|it| node_of(it, around)).collect();
+    for (host, node) in hosts.iter().zip(&nodes) {
+        *named.entry(host.name()).or_default() += 1;
+        let spaces = secrets.entry(&host.spec.bmc.credentials_name).or_default();
+        if !spaces.contains(&host.namespace()) {
+            spaces.push(host.namespace());
+        }
+        if let Ok((node, _)) = node {
+            *claimed.entry(node.clone()).or_default() += 1;
+        }
+    }
+    let mut proposals = Proposals::default();
+    let mut copied = BTreeSet::new();
+    for (host, node) in hosts.iter().zip(nodes) {
+        // In two namespaces there may be hosts, and Secrets, of one name; FenceDevices and the operator's Secrets are in one place.
+        let alone = |is_alone: bool, name: &str| match is_alone {
+            true => name.to_owned(),
+            false => format!("{}-{name}", host.namespace()),
+        };
+        let name = alone(named.get(host.name()) == Some(&1), host.name());
+        let secret = &host.spec.bmc.credentials_name;
+        let is_alone = secrets.get(secret.as_str()).is_none_or(|it| it.len() < 2);
+        let names = Names {
+            device: format!("{name}-bmc"),
+            secret: alone(is_alone, secret),
+        };
+        let node = node.and_then(|(node, how)| match claimed.get(&node) {
+            Some(2..) => Err(vec![format!(
+                "which of several BareMetalHosts is Node {node}, for {how} leads from each of them there"
+            )]),
+            _ => Ok((node, how)),
+        });
+        match proposal(host, node, &names, common) {
+            Ok(mut proposal) => {
+                // Hosts may share a Secret, which is copied once.
+                if copied.insert(names.secret.clone()) {
+                    let words = "Its Secret, for the operator's namespace:";
+                    let command = copy(host, &names.secret, &around.namespace);
+                    proposal.remarks.extend([Remark::words(words), command]);
+                    let with_it = hosts.iter().filter(|it| it.has_secret_of(host));
+                    let addresses = with_it.filter_map(|it| it.bmc().ok()?.reached());
+                    proposal.remarks.extend(sent_only_to(
+                        &around.namespace,
+                        &names.secret,
+                        &addresses.map(|it| it.host).collect(),
+                    ));
+                }
+                proposals.devices.push(proposal);
+            }
+            Err(words) => proposals.after.push(Remark::Words(format!(
+                "{}: no FenceDevice: {words}.",
+                host.told()
+            ))),
+        }
+    }
+    proposals
+}
+
+/// What the objects are called.
+struct Names {
+    device: String,
+    secret: String,
+}
+
+fn proposal(
+    host: &Host,
+    node: Result<(String, &'static str), Vec<String>>,
+    names: &Names,
+    common: &Common,
+) -> Result<Proposal, String> {
+    let bmc = host.bmc()?;
+    if !is_dns_name(&host.spec.bmc.credentials_name) {
+        return Err(
+            "`spec.bmc.credentialsName` is not the name of a Secret, so nobody can log in there"
+                .to_owned(),
+        );
+    }
+    let mut remarks = Vec::new();
+    let mut is_complete = true;
+    match &node {
+        Ok((_, how)) => remarks.push(Remark::Words(format!(
+            "{}; its Node by {how}.",
+            host.told()
+        ))),
+        Err(missing) => {
+            is_complete = false;
+            remarks.push(Remark::Words(format!(
+                "{}: its Node is not known: {}. Write its name where {NODE} stands.",
+                host.told(),
+                missing.join("; ")
+            )));
+        }
+    }
+    if let Some(Err(error)) = bmc.reached().map(|it| common.judge(&it)) {
+        is_complete = false;
+        remarks.push(Remark::Words(format!("The operator refuses it: {error}.")));
+    }
+    let node = node.map_or_else(|_| NODE.to_owned(), |(node, _)| node);
+    let ca = common.ca_config_map.as_deref();
+    let driver = match bmc {
+        BmcAddress::Redfish {
+            address,
+            system_id,
+            is_plaintext,
+        } => {
+            remarks.extend(about_tls(host, &address, is_plaintext));
+            Driver::Redfish(redfish(address, system_id, ca))
+        }
+        BmcAddress::Ipmi {
+            host,
+            port,
+            privilege,
+        } => Driver::Ipmi(IpmiDriver {
+            address: host,
+            port,
+            cipher_suite: 17,
+            privilege,
+        }),
+        BmcAddress::Other { scheme, address } => {
+            is_complete = false;
+            remarks.push(Remark::Words(format!(
+                "Metal3 talks to it by the maker's own protocol `{scheme}`, for which there is no driver. If there is a Redfish service too, this is it; see whether it answers:"
+            )));
+            remarks.push(Remark::Command(format!(
+                "curl --insecure {address}/redfish/v1/"
+            )));
+            Driver::Redfish(redfish(address, None, ca))
+        }
+    };
+    Ok(Proposal {
+        device: device(&names.device, &node, driver, &names.secret, common),
+        remarks,
+        is_complete,
+    })
+}
+
+/// Nothing here is less than checked in full, whatever the host says: whoever wants less writes it.
+fn about_tls(host: &Host, address: &str, is_plaintext: bool) -> Vec<Remark> {
+    let mut remarks = Vec::new();
+    if is_plaintext {
+        remarks.push(Remark::words(
+            "Metal3 talks to it by plain http, which shows the password to the network. Here it is https: enable that on the BMC, and correct the port. If the BMC has no https at all: address: http://..., with tls: {verification: None}.",
+        ));
+    } else if host.spec.bmc.disable_certificate_verification {
+        remarks.push(Remark::words(
+            "Metal3 checks no certificate of it (disableCertificateVerification: true). Here it is checked in full: name its CA with tls.caRef.",
+        ));
+        remarks.extend(pinning(address));
+    }
+    remarks
+}
+
+/// The command that copies the Secret, without showing it: not on a command line, nor in an annotation of `kubectl apply`.
+fn copy(host: &Host, secret: &str, namespace: &str) -> Remark {
+    let template = format!(
+        r#"{{"apiVersion":"v1","kind":"Secret","metadata":{{"name":"{secret}"}},"data":{{"username":"{{{{.data.username}}}}","password":"{{{{.data.password}}}}"}}}}"#
+    );
+    Remark::Command(format!(
+        "kubectl -n {} get secret {} -o go-template={} | kubectl -n {namespace} create -f -",
+        quoted(host.namespace()),
+        quoted(&host.spec.bmc.credentials_name),
+        quoted(&template)
+    ))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! What is worth knowing of a pod though it is in nobody's way, and how long it took to start last.
+
+use super::super::volumes::Fate;
+use super::{Outcome, PodPlan, Scene, foreign_finalizers};
+use fencing_api::selector::{LabelSelector, LabelSelectorRequirement, SelectorOperator};
+use fencing_core::select;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector as Stored, OwnerReference};
+use kube::ResourceExt;
+
+/// All of them, in words.
+pub(super) fn of(
+    pod: &Pod,
+    plan: &PodPlan,
+    owner: Option<&OwnerReference>,
+    scene: &Scene<'_>,
+) -> Vec<String> {
+    let mut notes: Vec<String> = scene
+        .budgets
+        .iter()
+        .filter_map(|it| of_budget(pod, it))
+        .collect();
+    let lost = plan.volumes.iter().filter(|it| it.fate == Fate::Lost);
+    notes.extend(lost.map(|it| it.message.clone()));
+    notes.extend(of_rollout(pod, plan, owner, scene));
+    let finalizers = foreign_finalizers(pod);
+    if !finalizers.is_empty() && owner.is_some_and(|it| it.kind == "ReplicaSet") {
+        notes.push(format!(
+            "finalizer {} keeps the old object Terminating until whoever set it acts; the next pod has another name and does not wait for that, its volumes for pod GC's next look, 20 s at most",
+            finalizers.join(", ")
+        ));
+    }
+    let is_old =
+        owner.is_some_and(|it| !["ReplicaSet", "StatefulSet", "Job"].contains(&it.kind.as_str()));
+    if let (true, Some(owner)) = (is_old, owner) {
+        notes.push(format!("{} {} is no controller of Kubernetes' own: that it makes another one is taken for granted", owner.kind, owner.name));
+    }
+    notes
+}
+
+/// The taint deletes, and asks for no eviction.
+fn of_budget(pod: &Pod, budget: &PodDisruptionBudget) -> Option<String> {
+    let allowed = budget.status.as_ref()?.disruptions_allowed;
+    let selector = budget.spec.as_ref()?.selector.as_ref()?;
+    let is_full = allowed == 0 && budget.namespace() == pod.namespace();
+    (is_full && selects(selector, pod)).then(|| {
+        format!(
+            "PodDisruptionBudget {} allows no disruption now, and is no obstacle: the taint has the pod deleted without asking it",
+            budget.name_any()
+        )
+    })
+}
+
+/// Same rules as for a policy's selectors; what the API server would refuse selects nothing.
+fn selects(stored: &Stored, pod: &Pod) -> bool {
+    let requirement =
+        |it: &k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement| {
+            let operator = match it.operator.as_str() {
+                "In" => SelectorOperator::In,
+                "NotIn" => SelectorOperator::NotIn,
+                "Exists" => SelectorOperator::Exists,
+                "DoesNotExist" => SelectorOperator::DoesNotExist,
+                _ => return None,
+            };
+            Some(LabelSelectorRequirement {
+                key: it.key.clone(),
+                operator,
+                values: it.values.clone().unwrap_or_default(),
+            })
+        };
+    let expressions = stored.match_expressions.iter().flatten().map(requirement);
+    let Some(match_expressions) = expressions.collect::<Option<Vec<_>>>() else {
+        return false;
+    };
+    let selector = LabelSelector {
+        match_labels: stored.match_labels.clone().unwrap_or_default(),
+        match_expressions,
+    };
+    select::matches(&selector, pod.labels())
+}
+
+/// What makes rollouts hang does not make this hang, and people mix the two up.
+fn of_rollout(
+    pod: &Pod,
+    plan: &PodPlan,
+    owner: Option<&OwnerReference>,
+    scene: &Scene<'_>,
+) -> Option<String> {
+    let replicas = owner.filter(|it| it.kind == "ReplicaSet")?;
+    // A Deployment calls its ReplicaSets after itself and their hash (upstream's `pkg/controller/deployment/sync.go`).
+    let hash = pod.labels().get("pod-template-hash")?;
+    let deployment = replicas
+        .name
+        .strip_suffix(hash.as_str())?
+        .strip_suffix('-')?;
+    let is_rolling = scene
+        .rolling
+        .contains(&(plan.namespace.clone(), deployment.to_owned()));
+    let held = plan.volumes.iter().find(|it| it.fate == Fate::Moves);
+    let claim = held.filter(|_| is_rolling)?.claim.clone()?;
+    Some(format!(
+        "Deployment {deployment} is RollingUpdate with claim {claim}, which one node at a time can have: a failover goes through, as the old pod is gone by then, but a rollout may wait for itself; set its strategy to Recreate"
+    ))
+}
+
+/// A StatefulSet makes its pods one after the other, each when the one before is Ready, unless it says otherwise.
+pub(super) fn of_brothers(plans: &mut [PodPlan]) {
+    let sets = plans
+        .iter()
+        .map(|it| (it.namespace.clone(), it.owner.clone()));
+    let sets: Vec<_> = sets.collect();
+    for plan in plans
+        .iter_mut()
+        .filter(|it| it.outcome == Outcome::Recovers)
+    {
+        let own = (plan.namespace.clone(), plan.owner.clone());
+        let is_of_set = own
+            .1
+            .as_ref()
+            .is_some_and(|it| it.starts_with("StatefulSet/"));
+        let brothers = sets.iter().filter(|it| **it == own).count();
+        if is_of_set && brothers > 1 {
+            plan.notes.push(format!("{brothers} pods of its StatefulSet are on this node: they are made one after the other, each when the one before is Ready, unless `podManagementPolicy` is Parallel; the time is that of the first"));
+        }
+    }
+}
+
+/// From its scheduling to the start of its last container, if none has been restarted since: with attaching and the images, as it was then.
+pub(super) fn last_start(pod: &Pod) -> Option<f64> {
+    let status = pod.status.as_ref()?;
+    let scheduled = status
+        .conditions
+        .iter()
+        .flatten()
+        .find(|it| it.type_ == "PodScheduled")?;
+    let scheduled = scheduled.last_transition_time.as_ref()?.0;
+    let started: Option<Vec<Timestamp>> = status
+        .container_statuses
+        .iter()
+        .flatten()
+        .map(|it| {
+            let running = it.state.as_ref()?.running.as_ref()?;
+            running
+                .started_at
+                .as_ref()
+                .filter(|_| it.restart_count == 0)
+                .map(|it| it.0)
+        })
+        .collect();
+    let seconds = started?
+        .into_iter()
+        .max()?
+        .duration_since(scheduled)
+        .as_secs_f64();
+    (seconds >= 0.0).then_some(seconds)
+}

@@ -1,0 +1,138 @@
+//! Which fence level of the policy has what it needs for the node, and how ready its devices are.
+
+use super::{DevicePlan, Fleet, Judged, LevelPlan, Verdict, obstacle, once_open};
+use crate::control::{fact, lacking, way_out};
+use fencing_api::conditions::{READY, find};
+use fencing_api::device::FenceDevice;
+use fencing_api::policy::{FenceMode, NodeFencingPolicy};
+use fencing_core::assess::{Readiness, World, assess, stored_readiness};
+use fencing_core::control::Control;
+use fencing_core::observed::NodeView;
+use fencing_core::select::matches;
+use fencing_core::select::serving;
+use fencing_core::window::Effective;
+use fencing_drivers::targets;
+use jiff::Timestamp;
+use kube::ResourceExt;
+
+/// Drivers whose devices share their machine's power.
+const BMC: [&str; 2] = ["redfish", "ipmi"];
+
+/// Which level has what it needs. Each is asked for by itself, of the function that says of a whole policy whether it protects the node.
+pub(super) fn by_devices(
+    judged: &mut Judged<'_>,
+    fleet: &Fleet<'_>,
+    policy: &NodeFencingPolicy,
+    dead: &NodeView,
+    effective: &Effective,
+    at: Timestamp,
+) {
+    let devices: Vec<&FenceDevice> = fleet.devices.iter().collect();
+    let protects = |policy: NodeFencingPolicy| {
+        let assessed = assess(&World {
+            policies: &[policy],
+            nodes: std::slice::from_ref(dead),
+            devices: &devices,
+            fences: &[],
+            attached: &Default::default(),
+            served: &Default::default(),
+            delays: &[],
+            frozen: None,
+            lacks: None,
+            found: &|_, _| None,
+            targets: &targets,
+            now: at,
+        });
+        assessed.protected.get(&dead.name) == Some(&true)
+    };
+    let mut first_ready = None;
+    for level in &policy.spec.fence.levels {
+        let mut of_level = policy.clone();
+        of_level.spec.fence.levels = vec![level.clone()];
+        let is_of_level = |device: &&FenceDevice| {
+            let selector = level.device_selector.as_ref();
+            selector.is_none_or(|it| matches(it, device.labels()))
+        };
+        let own: Vec<&FenceDevice> = serving(fleet.devices, dead)
+            .into_iter()
+            .filter(is_of_level)
+            .collect();
+        let plan = LevelPlan {
+            name: level.name.clone(),
+            ready: protects(of_level),
+            devices: own.iter().map(|it| device(it, dead)).collect(),
+        };
+        if first_ready.is_none() && plan.ready {
+            first_ready = Some(own.iter().all(|it| it.spec.manual.is_some()));
+        } else if first_ready.is_none() && !own.is_empty() {
+            judged.passed_over += f64::from(level.timeout_seconds);
+        }
+        judged.verdict.levels.push(plan);
+    }
+    tell(
+        &mut judged.verdict,
+        policy,
+        dead,
+        effective.mode,
+        first_ready,
+    );
+}
+
+/// What follows from the first level that is ready, and whether only a human answers for it.
+fn tell(
+    verdict: &mut Verdict,
+    policy: &NodeFencingPolicy,
+    dead: &NodeView,
+    mode: FenceMode,
+    first_ready: Option<bool>,
+) {
+    match first_ready {
+        Some(true) => {
+            let message = format!(
+                "only a human's word says that this machine is off: look at it, and {}",
+                once_open("confirm", &dead.name)
+            );
+            verdict
+                .obstacles
+                .push(obstacle("AwaitingConfirmation", message));
+        }
+        None if mode != FenceMode::Observe => {
+            let message = format!(
+                "no fence level of policy {} has a ready device for this node: its power can neither be read nor cut; see kubectl get fencedevices",
+                policy.name_any()
+            );
+            verdict.obstacles.push(obstacle("NoReadyDevice", message));
+        }
+        Some(false) | None => {}
+    }
+    let ready = verdict.levels.iter().filter(|it| it.ready);
+    let mut drivers = ready.flat_map(|it| &it.devices).map(|it| &it.driver);
+    if first_ready == Some(false) && drivers.all(|it| BMC.contains(&it.as_str())) {
+        let note = "a BMC that loses power together with its machine cannot answer, and then nothing is proven before a human confirms: a level with the outlets (driver pdu) or driver manual behind it helps";
+        verdict.notes.push(note.to_owned());
+    }
+}
+
+fn device(device: &FenceDevice, node: &NodeView) -> DevicePlan {
+    let readiness = stored_readiness(device, &node.name);
+    let lacking = lacking(device, node);
+    let status = device.status.as_ref();
+    let told = find(status.map_or(&[], |it| &it.conditions), READY);
+    let told = told.filter(|_| readiness != Readiness::Ready);
+    let is_one_machines = device.spec.node_name.is_some() && device.spec.manual.is_none();
+    let never_off = is_one_machines && status.is_some_and(|it| it.last_off_time.is_none());
+    let never_off = never_off.then(|| {
+        "has never read Off, so that nobody knows whether it answers while its machine is off"
+            .to_owned()
+    });
+    DevicePlan {
+        name: device.name_any(),
+        driver: device.spec.driver_name().to_owned(),
+        readiness: format!("{readiness:?}"),
+        positive_control: lacking.map_or("Shown", Control::reason).to_owned(),
+        message: told
+            .map(|it| format!("{}: {}", it.reason, it.message))
+            .or_else(|| lacking.map(|it| format!("{}: {}", fact(it), way_out(it, &node.name))))
+            .or(never_off),
+    }
+}
