@@ -15,7 +15,7 @@ mod report;
 use crate::args::probe::{Output, Probing};
 use crate::shell::devices::{Devices, Freshness};
 use fencing_api::device::{FenceDevice, IdentityCheck};
-use fencing_core::proof::IdentityRule;
+use fencing_core::identity_rule::IdentityRule;
 use fencing_drivers::clock::Clock;
 use fencing_drivers::{Extent, FenceDriver};
 use kube::ResourceExt;

@@ -3,8 +3,9 @@
 use anyhow::{Context, Result, bail, ensure};
 use fencing_api::drivers::IpmiPrivilege;
 use fencing_api::settings::Verification;
-use fencing_core::proof::{IdentityRule, Require};
+use fencing_core::identity_rule::IdentityRule;
 use fencing_core::reading::Reading;
+use fencing_core::verification::Require;
 use fencing_drivers::address::{Address, AddressRules};
 use fencing_drivers::clock::Clock;
 use fencing_drivers::confirm::{ConfirmPlan, Ended, Together, confirm};

@@ -6,8 +6,13 @@
 use super::report::Off;
 use fencing_api::settings::Verification;
 use fencing_core::control::Control;
-use fencing_core::proof::{self, DeviceReadings, IdentityRule, NotProven, Require, reads_off};
+use fencing_core::device::DeviceReadings;
+use fencing_core::identity_rule::IdentityRule;
+use fencing_core::not_proven::NotProven;
+use fencing_core::proof::reads_off;
 use fencing_core::reading::{PowerState, Reading};
+use fencing_core::verification;
+use fencing_core::verification::Require;
 use fencing_drivers::clock::Clock;
 use fencing_drivers::confirm::{ConfirmPlan, Confirmation, Ended, Together, confirm};
 use fencing_drivers::{FenceDriver, OffOutcome};
@@ -86,7 +91,7 @@ impl Target<'_> {
         begun: Duration,
         now: Duration,
     ) -> Off {
-        let verification = proof::Verification {
+        let verification = verification::Verification {
             off_reads_min: usize::try_from(plan.reads).unwrap_or(usize::MAX),
             window: plan.window,
         };

@@ -5,7 +5,7 @@ use fencing_api::conditions::ConditionStatus;
 use fencing_api::device::FenceDevice;
 use fencing_core::control::{self, NO_POSITIVE_CONTROL};
 use fencing_core::identity::MISMATCH;
-use fencing_core::proof::IdentityRule;
+use fencing_core::identity_rule::IdentityRule;
 use fencing_core::reading::Reading;
 use fencing_drivers::Probe;
 use serde::Serialize;

@@ -8,7 +8,7 @@
 use super::context::Context;
 use super::resolve;
 use fencing_api::settings::FenceMode;
-use fencing_core::incident::Level;
+use fencing_core::device::Level;
 use fencing_drivers::clock;
 use fencing_drivers::{FenceDriver, FenceSession};
 use futures::future::{join_all, pending};

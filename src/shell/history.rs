@@ -5,8 +5,8 @@
 
 use super::act;
 use super::context::Context;
+use fencing_core::answer::Reply;
 use fencing_core::history::surplus;
-use fencing_core::incident::Reply;
 use fencing_drivers::clock;
 use kube::ResourceExt;
 use std::sync::Arc;

@@ -6,6 +6,7 @@
 //! the identity ([`super::identity`]). What the device reads once the node is silent changes nothing: a machine that is down reads Off.
 
 use super::identity;
+use super::not_proven::NotProven;
 use super::observed::{NodeView, Ready};
 use super::reading::{PowerState, Reading};
 use fencing_api::device::{FenceDevice, PositiveControl};
@@ -44,6 +45,17 @@ impl Control {
     /// Does an Off of the device count?
     pub fn is_shown(self) -> bool {
         matches!(self, Self::Shown | Self::ShownLately)
+    }
+
+    /// Why an Off of this device proves nothing.
+    pub fn missing(self, device: &str) -> NotProven {
+        let device = device.to_owned();
+        match self {
+            Self::OffWhileRunning => NotProven::OffWhileRunning { device },
+            Self::Shown | Self::ShownLately | Self::Missing => {
+                NotProven::NoPositiveControl { device }
+            }
+        }
     }
 }
 

@@ -5,14 +5,17 @@
 
 use super::attempt::Attempt;
 use super::control::Control;
-use super::incident::{Approval, Device, Level, Record, Settings};
+use super::device::{Device, DeviceReadings, Level};
+use super::identity_rule::IdentityRule;
 use super::memory::OwnClaim;
 use super::observed::{
     CLAIM, ConditionView, LeaseView, NodeView, OUT_OF_SERVICE, Observed, PodView, Read, TaintView,
 };
 use super::power_history::PowerHistory;
-use super::proof::{Case, DeviceReadings, IdentityRule, Proof, Require, Verification, judge};
+use super::proof::{Case, Proof, judge};
 use super::reading::{Identity, PowerState, Reading};
+use super::settings::{Approval, Record, Settings};
+use super::verification::{Require, Verification};
 use fencing_api::settings::{
     ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
 };

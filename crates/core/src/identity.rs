@@ -11,24 +11,19 @@
 //! human has looked.
 
 mod reported;
+mod wire;
 
 pub use reported::{Reports, reports, unpinned};
+pub use wire::{Wire, pinned};
 
+use super::identity_rule::IdentityRule;
 use super::observed::{NodeView, Ready};
-use super::proof::IdentityRule;
 use super::reading::{Identity, orderless, same_system, usable_uuid};
 use fencing_api::device::{FenceDevice, IdentityCheck, PinnedSystem};
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 use std::ops::Bound;
-
-/// The system that was pinned for exactly this Node, name and uid.
-pub fn pinned<'a>(device: &'a FenceDevice, node: &NodeView) -> Option<&'a PinnedSystem> {
-    let systems = device.status.as_ref().map(|status| &status.systems)?;
-    systems
-        .iter()
-        .find(|system| system.node_name == node.name && system.node_uid == node.uid)
-}
+use wire::OTHERS_NAMED_MAX;
 
 /// Who must answer at this device when the node is fenced. [`duplicates`] has to be asked too.
 pub fn rule(device: &FenceDevice, node: &NodeView) -> IdentityRule {
@@ -188,23 +183,6 @@ fn pin_of(node: &NodeView, found: &Identity) -> PinnedSystem {
     }
 }
 
-/// A device that serves a node, as far as it can be told from the objects alone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wire {
-    /// FenceDevice name.
-    pub device: String,
-    /// Node name.
-    pub node: String,
-    /// Does such a Node exist? The machine of one that was deleted may still run.
-    pub node_exists: bool,
-    /// Host, port and system that the settings name, or each outlet; none when they cannot be read.
-    pub targets: Vec<String>,
-    /// System UUID pinned for exactly this Node.
-    pub uuid: Option<String>,
-    /// System UUID that the Node reports, where something is compared and this one is not pinned yet.
-    pub unpinned: Option<String>,
-}
-
 /// Why the pin of a Node does not follow it to the system that the device names now: that is pinned for another Node that exists, whose pin stands.
 /// A first pin is not judged here: the older one may be of a machine that was installed anew, so both nodes are blocked ([`duplicates`]).
 pub fn taken(
@@ -323,9 +301,6 @@ pub fn same_device_message(level: &str, (first, second): (&str, &str), node: &st
         "level `{level}` needs all of its devices, and FenceDevice {first} and {second} are, or may be, one and the same for Node {node}: nobody would look at its other supply; correct the address, `systemID` or `outlets` of one of them, or keep it out of the level by `deviceSelector`"
     )
 }
-
-/// Most other nodes that are named in one message.
-const OTHERS_NAMED_MAX: usize = 5;
 
 fn note_shared<K: Ord>(
     wires: &[Wire],

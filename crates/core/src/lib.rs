@@ -31,11 +31,14 @@
     )
 )]
 
+pub mod answer;
 pub mod assess;
 pub mod attempt;
 pub mod budget;
 pub mod control;
+pub mod decision;
 pub mod delay;
+pub mod device;
 pub mod election;
 pub mod exclusions;
 #[cfg(any(test, feature = "testing"))]
@@ -43,9 +46,10 @@ pub mod fixtures;
 pub mod history;
 pub mod hold;
 pub mod identity;
-pub mod incident;
+pub mod identity_rule;
 pub mod manual_confirmation;
 pub mod memory;
+pub mod not_proven;
 pub mod observed;
 pub mod outage;
 pub mod plan;
@@ -59,8 +63,10 @@ pub mod record;
 pub mod release;
 pub mod reply;
 pub mod select;
+pub mod settings;
 pub mod stage;
 pub mod stranded;
 pub mod support;
 pub mod taint;
+pub mod verification;
 pub mod window;

@@ -4,26 +4,12 @@
 //! UID, and power may come back without a notice to the one who confirmed, so it expires. It is one reading among others: the quiesce, the
 //! kubelet's Lease and every device that does answer may still contradict it.
 
-use super::delay::Since;
-use super::incident::Settings;
 use super::reading::Reading;
+use super::settings::Settings;
 use std::time::Duration;
 
 /// A confirmation is valid this long: long enough to claim, to quiesce and to see the volumes off.
 pub const CONFIRMATION_LIFE: Duration = Duration::from_secs(15 * 60);
-
-/// What was confirmed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ManualConfirmation {
-    /// Who.
-    pub user: String,
-    /// UID of the Node that it is about.
-    pub node_uid: String,
-    /// When.
-    pub given: Since,
-    /// It was dated later than it was heard of.
-    pub is_ahead: bool,
-}
 
 /// A confirmation that is valid now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,7 +92,9 @@ pub fn refused(settings: &Settings, sign: &str) -> String {
 mod tests {
     use super::*;
     use crate::delay::Now;
+    use crate::delay::Since;
     use crate::fixtures;
+    use crate::settings::ManualConfirmation;
     use jiff::{SignedDuration, Timestamp};
 
     /// What is heard at so many seconds of a word that was given so many seconds before 100 s.

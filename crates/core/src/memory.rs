@@ -4,14 +4,13 @@
 //! anew, quiesce anew, prove anew (S3).
 
 use super::attempt::{Attempt, OffResult};
-use super::incident::{Device, ForeignCommands};
+use super::device::{DeviceAnswer, DeviceReadings};
 use super::observed::{LeaseView, NodeView, PodView};
 use super::power_history::PowerHistory;
 use super::power_on::TurningOn;
-use super::proof::DeviceReadings;
 use super::proof_source::ProofSource;
 use super::quiesce::{Quiesce, coming_back};
-use super::reading::{PowerState, Reading};
+use super::settings::ForeignCommands;
 use super::stage::Stage;
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,28 +27,6 @@ pub struct OwnClaim {
     pub boot_id: String,
     /// The API server has shown it on the Node.
     pub seen: bool,
-}
-
-/// Answer of a device to one question.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct DeviceAnswer {
-    /// The device, as it was asked.
-    pub device: Device,
-    /// The reading, or why there is none.
-    pub reading: Result<Reading, String>,
-}
-
-impl DeviceAnswer {
-    /// Is it of this device, as it is now? What was read from another version of its FenceDevice says nothing of it.
-    pub fn is_of(&self, device: &Device) -> bool {
-        (&self.device.name, &self.device.version) == (&device.name, &device.version)
-    }
-
-    /// Does the machine read Off?
-    pub fn is_off(&self) -> bool {
-        let reading = self.reading.as_ref();
-        reading.is_ok_and(|reading| reading.state == PowerState::Off)
-    }
 }
 
 /// The first contradiction may be a slow machine, the second one is a device that lies; more of them say nothing new.

@@ -5,8 +5,10 @@
 //! was said before the others read off was true by then; what was said after it was said of a machine that runs, and one of them is wired to
 //! another machine, or lies (S4, S22). It is remembered from one try to the next, because a device that hangs does not say it twice.
 
-use super::proof::{DeviceReadings, NotProven, Require};
+use super::device::DeviceReadings;
+use super::not_proven::NotProven;
 use super::reading::{PowerState, Reading};
+use super::verification::Require;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -5,66 +5,13 @@
 //! human's word that it rests on.
 //! Deleting pods by force borrows one, setting the taint consumes one; the type system carries the rule from here.
 
-mod demands;
-mod identity_rule;
-mod refusal;
-
-pub use demands::{Require, Verification};
-pub use identity_rule::IdentityRule;
-pub use refusal::NotProven;
-
-use super::control::Control;
-use super::incident::Device;
+use super::device::DeviceReadings;
+use super::not_proven::NotProven;
 use super::observed::{LeaseView, NodeView, Ready};
 use super::power_history::PowerHistory;
 use super::reading::{PowerState, Reading};
+use super::verification::{PROOF_LIFE, Require, Verification};
 use std::time::Duration;
-
-/// A proof dies this long after its last reading was asked for.
-pub const PROOF_LIFE: Duration = Duration::from_secs(15);
-
-/// What one device said since the node was quiesced.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct DeviceReadings {
-    /// FenceDevice name.
-    pub device: String,
-    /// Version of the FenceDevice that was asked, as [`super::incident::Device::version`].
-    pub version: String,
-    /// Who must answer there.
-    pub identity: IdentityRule,
-    /// It reads outlets, as [`super::incident::Device::outlets`].
-    pub outlets: bool,
-    /// As [`super::incident::Device::control`].
-    pub control: Control,
-    /// All readings of the session, oldest first.
-    pub readings: Vec<Reading>,
-}
-
-impl DeviceReadings {
-    /// What this one said, as it was asked.
-    pub fn of(device: &Device, readings: Vec<Reading>) -> Self {
-        Self {
-            device: device.name.clone(),
-            version: device.version.clone(),
-            identity: device.identity.clone(),
-            outlets: device.outlets,
-            control: device.control,
-            readings,
-        }
-    }
-
-    /// Could an Off that it has read so be a part of a proof?
-    pub fn is_believed(&self, reading: &Reading) -> bool {
-        let identity = self.identity.check(&self.device, &reading.identity);
-        identity.is_ok() && reading.faults.is_empty()
-    }
-
-    /// Its last reading, if that says that the machine is not off: no other way to it can say that it is (S4).
-    pub fn against(&self) -> Option<&Reading> {
-        let last = self.readings.last()?;
-        speaks_against(&self.identity, last).then_some(last)
-    }
-}
 
 /// Everything a proof is judged on. The Node and the Lease are read by quorum after the last reading.
 #[derive(Debug)]
@@ -191,7 +138,7 @@ fn can_read_on(case: &Case<'_>, device: &DeviceReadings) -> Result<(), NotProven
     if device.control.is_shown() || was_on {
         return Ok(());
     }
-    Err(NotProven::no_control(&device.device, device.control))
+    Err(device.control.missing(&device.device))
 }
 
 /// What a proof asks of each device, at `now`, and of nothing else: readings of off, asked for after `since`, by the right machine, long
@@ -377,12 +324,6 @@ fn device_is_off(
                 .map_or_else(|| "none".to_owned(), Reading::to_string),
         }),
     }
-}
-
-/// Does a device say that the machine has power? It need not be known for certain to be this machine's: where nothing was pinned, or
-/// two nodes share a system, it counts as well. Only one that names another machine does not.
-pub fn speaks_against(identity: &IdentityRule, reading: &Reading) -> bool {
-    reading.state.has_power() && !identity.is_another(&reading.identity)
 }
 
 /// Off, without a fault bit, and asked for after no pod could start any more.

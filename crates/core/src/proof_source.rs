@@ -10,6 +10,14 @@ pub enum ProofSource {
 }
 
 impl ProofSource {
+    /// These devices, or a manual confirmation.
+    pub fn of(devices: &[String], by_confirmation: bool) -> Self {
+        match by_confirmation {
+            true => Self::Confirmation,
+            false => Self::Devices(devices.to_vec()),
+        }
+    }
+
     /// In words, as the subject of a sentence.
     pub fn message(&self) -> String {
         match self {

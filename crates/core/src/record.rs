@@ -4,28 +4,35 @@
 //! lasted a while, so that a clean fence costs few writes and a stuck one is always explained.
 
 mod adopt;
+mod attempts;
 mod confirmed;
 mod power_on;
 mod power_readings;
+mod text;
 mod volumes;
 
 pub use adopt::{adopt, hand_on, has_new_findings, is_news, merge_findings};
+pub use attempts::{intent, outcome};
 pub use confirmed::{refuted, speaks_more_against};
 pub use power_on::on_intent;
 pub use power_readings::power_readings;
+pub use text::wall;
 pub use volumes::volumes;
 
-use super::attempt::{Attempt, OffResult};
-use super::incident::{Decision, Evidence, Record};
+use attempts::complete_attempts;
+use text::cut;
+
+use super::decision::{Decision, Evidence};
 use super::memory::Memory;
 use super::reading::PowerState;
+use super::settings::Record;
 use super::stage::Stage;
 use fencing_api::conditions::{ConditionStatus, ESCALATED, HELD, SUCCEEDED, find, set_condition};
 use fencing_api::fence_status::{
-    Attempt as AttemptRecord, AttemptAction, AttemptResult, Evidence as EvidenceRecord,
-    EvidenceReading, NodeFenceStatus,
+    Attempt as AttemptRecord, AttemptAction, Evidence as EvidenceRecord, EvidenceReading,
+    NodeFenceStatus,
 };
-use jiff::{RoundMode, SignedDuration, Timestamp, TimestampRound, Unit};
+use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -33,10 +40,6 @@ use std::time::Duration;
 const READINGS_MAX: usize = 32;
 /// Readings kept of each device, the newest.
 const READINGS_KEPT: usize = 8;
-/// Attempts kept: those that may still land, and the newest.
-const ATTEMPTS_KEPT: usize = 50;
-/// Characters of a message inside a list.
-const NOTE_CHARACTERS: usize = 1024;
 
 /// What the NodeFence says of the time before this process, at this moment of the wall clock.
 pub fn read(status: &NodeFenceStatus, wall_now: Timestamp) -> Record {
@@ -99,14 +102,6 @@ fn approval_waited(status: &NodeFenceStatus, wall_now: Timestamp) -> Duration {
         .filter(|_| waits)
         .and_then(|since| Duration::try_from(wall_now.duration_since(since)).ok())
         .unwrap_or_default()
-}
-
-/// A moment of the boot clock as wall clock, for the record.
-pub fn wall(at: Duration, now: Duration, wall: Timestamp) -> Option<Timestamp> {
-    let ahead = SignedDuration::try_from(at)
-        .ok()?
-        .checked_sub(SignedDuration::try_from(now).ok()?)?;
-    wall.checked_add(ahead).ok()
 }
 
 /// Takes the decision's stage, words and escalation into the conditions.
@@ -218,91 +213,6 @@ pub fn note_findings(status: &mut NodeFenceStatus, memory: &Memory) {
     merge_findings(status, &seen);
 }
 
-/// Writes an off command down before it is sent.
-pub fn intent(status: &mut NodeFenceStatus, attempt: &Attempt, wall_now: Timestamp) {
-    let id = (attempt.id.as_str(), attempt.level.as_str());
-    let devices = (attempt.devices.as_slice(), attempt.limit);
-    intended(status, AttemptAction::PowerOff, id, devices, wall_now);
-    let mine = |record: &&mut AttemptRecord| record.id.as_ref() == Some(&attempt.id);
-    for record in status.attempts.iter_mut().filter(mine) {
-        record.device_version = attempt.versions.get(&record.device).cloned();
-    }
-}
-
-/// An attempt of this id by this level, with these devices and for so long.
-fn intended(
-    status: &mut NodeFenceStatus,
-    action: AttemptAction,
-    (id, level): (&str, &str),
-    (devices, limit): (&[String], Duration),
-    wall_now: Timestamp,
-) {
-    status.current_level = Some(level.to_owned());
-    status.attempt_count = Some(status.attempt_count.unwrap_or_default() + 1);
-    let deadline = SignedDuration::try_from(limit)
-        .ok()
-        .and_then(|limit| wall_now.checked_add(limit).ok());
-    for device in devices {
-        status.attempts.push(AttemptRecord {
-            id: Some(id.to_owned()),
-            device: device.clone(),
-            device_version: None,
-            level: Some(level.to_owned()),
-            action,
-            start_time: wall_now,
-            deadline_time: deadline,
-            completion_time: None,
-            result: None,
-            power_state: None,
-            message: None,
-        });
-    }
-    while status.attempts.len() > ATTEMPTS_KEPT {
-        // None that is open, as long as there are others: a successor has to know that it may land (S23).
-        let mut attempts = status.attempts.iter();
-        let oldest = attempts.position(|attempt| attempt.completion_time.is_some());
-        status.attempts.remove(oldest.unwrap_or(0));
-    }
-}
-
-fn complete_attempts(status: &mut NodeFenceStatus, wall_now: Timestamp) {
-    let open = |attempt: &&mut AttemptRecord| attempt.completion_time.is_none();
-    for attempt in status.attempts.iter_mut().filter(open) {
-        attempt.completion_time = Some(wall_now);
-    }
-}
-
-/// Writes down what became of an off command, when that is news. It stays open as long as it may land (S23).
-pub fn outcome(status: &mut NodeFenceStatus, attempt: &Attempt, wall_now: Timestamp) {
-    let told = |it: &OffResult| (it.recorded(), cut(it.message()), it.is_settled());
-    settle_records(status, &attempt.id, wall_now, |device| {
-        attempt.results.get(device).map(told)
-    });
-}
-
-/// Writes into the records of this command what became of it by each device, when that is news: the result, the words, and whether nothing of it
-/// is still to come.
-fn settle_records(
-    status: &mut NodeFenceStatus,
-    id: &str,
-    wall_now: Timestamp,
-    told: impl Fn(&str) -> Option<(Option<AttemptResult>, String, bool)>,
-) {
-    let mine = |record: &&mut AttemptRecord| record.id.as_deref() == Some(id);
-    for record in status.attempts.iter_mut().filter(mine) {
-        let Some((result, message, is_settled)) = told(&record.device) else {
-            continue;
-        };
-        let message = Some(message);
-        if record.message == message {
-            continue;
-        }
-        record.result = result;
-        record.message = message;
-        record.completion_time = is_settled.then_some(wall_now);
-    }
-}
-
 /// Writes the evidence down: the facts that the proof rests on.
 pub fn evidence(
     status: &mut NodeFenceStatus,
@@ -359,10 +269,6 @@ pub fn evidence(
         .cloned()
         .collect();
     confirmed::proven(status, evidence.by_confirmation, wall_now);
-}
-
-fn cut(text: &str) -> String {
-    text.chars().take(NOTE_CHARACTERS).collect()
 }
 
 #[cfg(test)]

@@ -4,14 +4,18 @@
 
 mod off;
 
+use super::answer::{DeviceReply, PodList, Reply};
 use super::attempt::OnResult;
-use super::incident::{DeviceReply, Effect, Level, PodList, Reply, Settings};
-use super::manual_confirmation::{self, ManualConfirmation};
+use super::decision::Effect;
+use super::device::{DeviceReadings, Level, speaks_against};
+use super::manual_confirmation;
 use super::memory::Memory;
 use super::observed::PodView;
-use super::proof::{DeviceReadings, Require, reads_off, speaks_against};
+use super::proof::reads_off;
 use super::quiesce::none_stays_with_its_volume;
 use super::reading::{PowerState, Reading};
+use super::settings::{ManualConfirmation, Settings};
+use super::verification::Require;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

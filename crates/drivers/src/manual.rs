@@ -137,8 +137,9 @@ mod tests {
     use super::*;
     use fencing_core::delay::{Now, Since};
     use fencing_core::fixtures;
-    use fencing_core::incident::Settings;
-    use fencing_core::manual_confirmation::{self, ManualConfirmation};
+    use fencing_core::manual_confirmation::{self};
+    use fencing_core::settings::ManualConfirmation;
+    use fencing_core::settings::Settings;
     use jiff::Timestamp;
     use std::time::Duration;
 

@@ -7,7 +7,7 @@ use crate::shell::draft::adopting_fence;
 use crate::shell::merge::status_patch;
 use crate::shell::{act, observe};
 use fencing_api::fence::NodeFence;
-use fencing_core::incident::Reply;
+use fencing_core::answer::Reply;
 use fencing_core::observed::{CLAIM, DETACHING, NodeView, QUARANTINE, Read, Ready};
 use fencing_core::record;
 use fencing_core::release::never_went_down;

@@ -8,13 +8,13 @@ use crate::shell::merge::status_patch;
 use crate::shell::metrics::RoundError;
 use crate::shell::observe::Reads;
 use fencing_api::fence_status::NodeFenceStatus;
+use fencing_core::answer::{DeviceReply, Reply};
 use fencing_core::attempt::{Attempt, OnAttempt};
-use fencing_core::incident::{
-    Decision, DeviceOrder, DeviceReply, Effect, Eviction, Evidence, Reply, Settings,
-};
+use fencing_core::decision::{Decision, DeviceOrder, Effect, Eviction, Evidence};
 use fencing_core::plan::evicts_next;
 use fencing_core::record;
 use fencing_core::reply::{Asked, learn};
+use fencing_core::settings::Settings;
 use fencing_core::stage::Stage;
 use fencing_core::taint::{NodeDeletion, NodePatch};
 use fencing_drivers::clock;

@@ -3,8 +3,10 @@
 use super::*;
 use crate::shell::fake::{self, Cluster, failure};
 use fencing_api::settings::PodDeletion;
+use fencing_core::answer::Reply;
+use fencing_core::decision::{Eviction, Evidence};
 use fencing_core::fixtures;
-use fencing_core::incident::{Eviction, Evidence, Reply, Settings};
+use fencing_core::settings::Settings;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use tokio::net::TcpListener;

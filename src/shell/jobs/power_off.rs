@@ -5,7 +5,7 @@ use crate::shell::context::Context;
 use fencing_api::fence_status::AttemptAction;
 use fencing_cluster::slim::SlimNode;
 use fencing_core::attempt::{Attempt, OffResult};
-use fencing_core::incident::Device;
+use fencing_core::device::Device;
 use fencing_core::observed::{LeaseView, NodeView, Read, Ready};
 use fencing_core::taint;
 use fencing_drivers::clock;

@@ -9,7 +9,7 @@ use crate::shell::context::Context;
 use crate::shell::{observe, resolve};
 use fencing_api::fence_status::AttemptAction;
 use fencing_core::attempt::{OnAttempt, OnResult};
-use fencing_core::incident::Device;
+use fencing_core::device::Device;
 use fencing_core::power_on::forbidden;
 use fencing_core::reading::PowerState;
 use fencing_drivers::OnOutcome;

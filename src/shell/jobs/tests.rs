@@ -17,6 +17,7 @@ use fencing_api::settings::FenceMode;
 use fencing_core::attempt::Attempt;
 use fencing_core::fixtures::{self, MACHINE};
 use fencing_core::reading::PowerState;
+use fencing_core::settings::ManualConfirmation;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -363,7 +364,7 @@ async fn a_human_s_word_is_looked_at_beside_every_device_of_the_node() {
     };
     assert_eq!(states(&job).await, [PowerState::On, PowerState::Unknown]);
     let now = crate::shell::detect::now();
-    let word = manual_confirmation::ManualConfirmation {
+    let word = ManualConfirmation {
         user: "alice".to_owned(),
         node_uid: "uid-1".to_owned(),
         given: fencing_core::delay::Since::at(now.wall, now),

@@ -4,7 +4,7 @@
 
 use fencing_api::fence::NodeFence;
 use fencing_api::fence_status::AttemptAction;
-use fencing_core::incident::{ForeignCommands, Settings};
+use fencing_core::settings::{ForeignCommands, Settings};
 use std::time::Duration;
 
 /// Of these NodeFences, which are about the same node.

@@ -1,6 +1,6 @@
 //! What the Nodes report of themselves: a UUID that two of them report tells neither machine.
 
-use super::{OTHERS_NAMED_MAX, Wire, pinned};
+use super::wire::{OTHERS_NAMED_MAX, Wire, pinned};
 use crate::observed::NodeView;
 use crate::reading::{orderless, same_system, usable_uuid};
 use fencing_api::device::{FenceDevice, IdentityCheck};

@@ -1,16 +1,18 @@
 //! The claim is given back: why, and only once no command of ours is on its way any more.
 
-use super::super::attempt::OffResult;
-use super::super::delay::HeldCondition;
-use super::super::incident::{Decision, Effect, Settings};
-use super::super::memory::Memory;
-use super::super::observed::{NodeView, Observed, Ready};
-use super::super::proof_source::ProofSource;
-use super::super::release::{booted_anew, never_went_down};
-use super::super::stage::Stage;
-use super::super::taint;
-use super::level::{CONTRADICTION, busy_stage};
-use super::{Moment, act, wait};
+use super::level::CONTRADICTION;
+use super::round::Moment;
+use super::tries::busy_stage;
+use crate::attempt::OffResult;
+use crate::decision::{Decision, Effect, act, wait};
+use crate::delay::HeldCondition;
+use crate::memory::Memory;
+use crate::observed::{NodeView, Observed, Ready};
+use crate::proof_source::ProofSource;
+use crate::release::{booted_anew, never_went_down};
+use crate::settings::Settings;
+use crate::stage::Stage;
+use crate::taint;
 
 /// What follows if the claim may not be held any longer.
 pub(super) fn aborted(

@@ -3,28 +3,32 @@
 //! Every sign of life ends it: the claim is dropped and nothing else of the Node was touched. The order is the protocol,
 //! and moving any of these steps before another one loses data (docs/protocol.md says how).
 
-use super::super::hold::{HeldBy, Hold};
-use super::super::incident::{Approval, Decision, Device, Effect, Level, Settings};
-use super::super::manual_confirmation::valid_confirmation;
-use super::super::memory::{Memory, OwnClaim};
-use super::super::observed::{NodeView, Observed, Read};
-use super::super::proof::DeviceReadings;
-use super::super::quiesce::name_some;
-use super::super::stage::Stage;
-use super::super::taint;
 use super::abort::{abort, aborted, drop_claim, give_back};
 use super::completion::{broken, confirmed_down, is_confirmed_down};
+use super::delete_node::sticky_pods;
 use super::hydrate::{await_foreign_commands, note_listed_commands, unlisted};
-use super::level::{
-    busy_stage, current_level, fail, in_trouble, lost_device, names, note_devices,
-    turn_to_confirmed_level,
-};
-use super::power_off::{LEASE_RENEWAL_MAX, power_off, renewed};
+use super::level::names;
+use super::pace::{READ_PACE, poll_again};
+use super::phase::holds;
+use super::power_off::{power_off, renewed};
 use super::prove::{late_on, prove};
-use super::unclaimed::{awaiting_approval, bind};
-use super::{
-    Moment, READ_PACE, act, delete_node::sticky_pods, held, holds, poll_again, span, wait,
+use super::round::Moment;
+use super::span::{self, LEASE_RENEWAL_MAX};
+use super::tries::{
+    busy_stage, current_level, forget_other_devices, in_trouble, lost_device, note_devices,
+    try_again, turn_to_confirmed_level,
 };
+use super::unclaimed::{awaiting_approval, bind};
+use crate::decision::{Decision, Effect, act, held, wait};
+use crate::device::Level;
+use crate::hold::{HeldBy, Hold};
+use crate::manual_confirmation::valid_confirmation;
+use crate::memory::{Memory, OwnClaim};
+use crate::observed::{NodeView, Observed, Read};
+use crate::quiesce::name_some;
+use crate::settings::{Approval, Settings};
+use crate::stage::Stage;
+use crate::taint;
 use fencing_api::settings::FenceMode;
 use std::time::Duration;
 
@@ -308,41 +312,4 @@ fn quiesce(m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
     m.under_claim.quiesce.since = Some(t.now);
     m.under_claim.polls = 0;
     None
-}
-
-/// Devices are resolved live, so a level may have gained or lost one: a command that was written down for others, or readings
-/// of others, are none of this level's; nor are readings of a FenceDevice that was corrected since, or that has lost its positive control (S25).
-/// The command may still land until `late` (S23).
-pub(super) fn forget_other_devices(m: &mut Memory, level: &Level, late: Duration) {
-    let now: Vec<&String> = level.devices.iter().map(|device| &device.name).collect();
-    if let Some(attempt) = &m.attempt
-        && (attempt.level != level.name || !attempt.devices.iter().eq(now))
-    {
-        m.drop_attempt(late);
-        m.under_claim.readings = None;
-    }
-    let asked_now = |(read, device): (&DeviceReadings, &Device)| {
-        (&read.device, &read.version, &read.identity)
-            == (&device.name, &device.version, &device.identity)
-            && (device.control.is_shown() || !read.control.is_shown())
-    };
-    if let Some(readings) = &m.under_claim.readings
-        && (readings.len() != level.devices.len()
-            || !readings.iter().zip(&level.devices).all(asked_now))
-    {
-        m.under_claim.readings = None;
-    }
-}
-
-/// The try has failed: forget its command and its readings, keep the claim, try again or by the next level.
-pub(super) fn try_again(s: &Settings, m: &mut Memory, message: String, t: &Moment) -> Decision {
-    m.drop_attempt(t.now + s.late_effect);
-    m.under_claim.readings = None;
-    // Without a command nothing lets the Lease count anew, so one renewal would refute every later try. It may be forgotten: readings span a whole
-    // Lease by now ([`span`]).
-    if m.is_contradicted() {
-        m.under_claim.lease_before = None;
-    }
-    fail(s, m, message.clone(), t.now);
-    in_trouble(m, wait(busy_stage(m), message)).until(m.retry_at.unwrap_or(t.now))
 }

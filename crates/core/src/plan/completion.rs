@@ -3,56 +3,24 @@
 //! The node came back, a human or the policy took the request away, or what was to be done is done. It is asked first, and of
 //! whoever finds the incident: the process that has begun it, or one that knows nothing but the record.
 
-use super::super::delay::HeldCondition;
-use super::super::incident::{Decision, Settings};
-use super::super::memory::Memory;
-use super::super::observed::{NodeView, Ready};
-use super::super::proof_source::ProofSource;
-use super::super::release::{booted_anew, never_went_down};
-use super::super::stage::Stage;
-use super::super::taint::is_quarantined;
 use super::abort::{abort, accuse, still_accused, taken_back, with_accused};
-use super::{Moment, NodePhase, close, is_proven, node_phase, power_on, wait};
-
-/// A word is no proof, though it stands for one.
-fn is_by_confirmation(m: &Memory) -> bool {
-    m.proven_off_by == Some(ProofSource::Confirmation)
-}
+use super::outcome::{confirmed, released, was_down};
+use super::phase::{NodePhase, is_proven, node_phase};
+use super::power_on;
+use super::round::Moment;
+use crate::decision::{Decision, close, wait};
+use crate::delay::HeldCondition;
+use crate::memory::Memory;
+use crate::observed::{NodeView, Ready};
+use crate::proof_source::ProofSource;
+use crate::release::{booted_anew, never_went_down};
+use crate::settings::Settings;
+use crate::stage::Stage;
+use crate::taint::is_quarantined;
 
 /// What has become of a word says nothing of their proof.
 fn is_by_devices(m: &Memory) -> bool {
     matches!(m.proven_off_by, Some(ProofSource::Devices(_)))
-}
-
-/// What was known of the machine.
-pub(super) fn was_down(m: &Memory) -> &'static str {
-    match is_by_confirmation(m) {
-        true => "the machine counted as down on a human's word",
-        false => "the machine was proven down",
-    }
-}
-
-/// The end of an incident that only proves.
-pub(super) fn confirmed(m: &Memory) -> String {
-    let what = match is_by_confirmation(m) {
-        true => "counts as down on a human's word",
-        false => "is proven down",
-    };
-    format!("the machine {what}; `recovery.strategy: None` wants nothing more")
-}
-
-/// What an incident that has done all that it was for has come to. Whoever has adopted a taint does not know which it was once it is gone.
-pub(super) fn released(s: &Settings, m: &Memory) -> String {
-    let mark = match s.adopted {
-        true => "taint".to_owned(),
-        false => format!("`{}`", s.mark()),
-    };
-    let free = format!("its pods and volumes are free, the operator's {mark} is gone again");
-    // By which proof it was set nobody knows.
-    match s.adopted {
-        true => free,
-        false => format!("{}, {free}", was_down(m)),
-    }
 }
 
 /// The end of the incident, if nothing is left to do, or what is left to do after the release.

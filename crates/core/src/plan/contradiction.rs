@@ -1,15 +1,19 @@
 //! Life beside a reading of Off (S22): a device that lies or is wired to another machine, a human who has looked at another one, or a machine that
 //! took a moment to go down.
 
-use super::super::incident::{Decision, Level, Settings};
-use super::super::manual_confirmation;
-use super::super::memory::{CONTRADICTIONS_KEPT, Memory};
-use super::super::observed::NodeView;
-use super::super::proof::{DeviceReadings, NotProven, have_read_off};
-use super::super::stage::Stage;
 use super::abort::drop_claim;
-use super::level::{CONTRADICTION, in_trouble};
-use super::{Moment, wait};
+use super::level::CONTRADICTION;
+use super::round::Moment;
+use super::tries::in_trouble;
+use crate::decision::{Decision, wait};
+use crate::device::{DeviceReadings, Level};
+use crate::manual_confirmation;
+use crate::memory::{CONTRADICTIONS_KEPT, Memory};
+use crate::not_proven::NotProven;
+use crate::observed::NodeView;
+use crate::proof::have_read_off;
+use crate::settings::Settings;
+use crate::stage::Stage;
 use fencing_api::settings::FenceMode;
 use std::time::Duration;
 

@@ -1,12 +1,13 @@
 //! How long a stage may take, and what is said when it takes longer: what is waited for, the setting that it has outlasted, and the way out.
 
-use super::super::incident::{Decision, Effect, Settings};
-use super::super::memory::Memory;
-use super::super::observed::{CLAIM, DETACHING, Observed, Read};
-use super::super::quiesce::startable;
-use super::super::release::booted_anew;
-use super::super::stage::Stage;
-use super::super::taint;
+use crate::decision::{Decision, Effect};
+use crate::memory::Memory;
+use crate::observed::{CLAIM, DETACHING, Observed, Read};
+use crate::quiesce::startable;
+use crate::release::booted_anew;
+use crate::settings::Settings;
+use crate::stage::Stage;
+use crate::taint;
 use fencing_api::settings::ReleaseMode;
 use std::time::Duration;
 
@@ -189,12 +190,12 @@ fn what_releases(settings: &Settings) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::wait;
     use super::*;
+    use crate::decision::wait;
     use crate::delay::{Now, Since};
     use crate::fixtures::{drained, node, settings};
-    use crate::manual_confirmation::ManualConfirmation;
     use crate::observed::NodeView;
+    use crate::settings::ManualConfirmation;
 
     fn said(settings: &Settings, observed: &Observed, stage: Stage) -> String {
         let mut decision = Decision {

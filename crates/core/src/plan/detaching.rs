@@ -5,18 +5,22 @@
 //! bound to that, and the same deletion would take the volume from under them (docs/protocol.md, "Without the taint"). Beside that it is the
 //! way of `out-of-service` ([`tainted`](super::tainted)): the same watch over the power, the same gate at the end.
 
-use super::super::incident::{Decision, DeviceOrder, Effect, Eviction, Level, Settings};
-use super::super::memory::{DeviceAnswer, Memory};
-use super::super::observed::{AttachmentView, NodeView, Observed, PodView, Ready};
-use super::super::proof::PROOF_LIFE;
-use super::super::quiesce::{name_some, shorten, stuck};
-use super::super::release::{Hindrance, booted_anew};
-use super::super::stage::Stage;
-use super::super::taint::{self, Detachment};
-use super::level::{names, order};
-use super::tainted::{READ_ONCE_MORE, off_now};
-use super::watch::WATCH_PERIOD;
-use super::{DETACH_PACE, Moment, act, delete_node::finalizers, poll_again, wait};
+use super::delete_node::finalizers;
+use super::level::names;
+use super::off_now::{READ_ONCE_MORE, off_now};
+use super::pace::{DETACH_PACE, WATCH_PERIOD, poll_again};
+use super::round::Moment;
+use super::tries::order;
+use crate::decision::{Decision, DeviceOrder, Effect, Eviction, act, wait};
+use crate::device::{DeviceAnswer, Level};
+use crate::memory::Memory;
+use crate::observed::{AttachmentView, NodeView, Observed, PodView, Ready};
+use crate::quiesce::{name_some, shorten, stuck};
+use crate::release::{Hindrance, booted_anew};
+use crate::settings::Settings;
+use crate::stage::Stage;
+use crate::taint::{self, Detachment};
+use crate::verification::PROOF_LIFE;
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -3,17 +3,20 @@
 //! It is not removed and not relabelled (S8), and nothing is done beside it: a claim of ours goes, and whoever can tell whose the mark is has to
 //! take it away.
 
-use super::super::hold::HeldBy;
-use super::super::incident::{Decision, Settings};
-use super::super::memory::Memory;
-use super::super::observed::{CLAIM, DETACHING, NodeView, Observed, TaintView};
-use super::super::stage::Stage;
-use super::super::taint;
 use super::abort::give_back;
-use super::completion::{ended, may_have_tainted, released};
+use super::completion::{ended, may_have_tainted};
+use super::outcome::released;
+use super::power_on;
+use super::round::Moment;
 use super::superseded::held_by_other_fence;
 use super::unclaimed::bind_first;
-use super::{Moment, close, held, power_on, wait};
+use crate::decision::{Decision, close, held, wait};
+use crate::hold::HeldBy;
+use crate::memory::Memory;
+use crate::observed::{CLAIM, DETACHING, NodeView, Observed, TaintView};
+use crate::settings::Settings;
+use crate::stage::Stage;
+use crate::taint;
 use std::time::Duration;
 
 /// Pause between two looks at a mark that somebody else has to take away.

@@ -3,12 +3,15 @@
 //! It comes from the record, and only ever makes the rest stricter (S3): a word that was refused, a device that has lied, a command that may
 //! still land. So does what other NodeFences have sent to the machine.
 
-use super::super::incident::{Decision, ForeignCommands, Settings};
-use super::super::memory::Memory;
-use super::super::stage::Stage;
-use super::level::{CONTRADICTION, ORDER_MIN, order_max};
-use super::prove::proof_source;
-use super::{Moment, READ_PACE, poll_again};
+use super::level::CONTRADICTION;
+use super::pace::{READ_PACE, poll_again};
+use super::round::Moment;
+use super::tries::{ORDER_MIN, order_max};
+use crate::decision::Decision;
+use crate::memory::Memory;
+use crate::proof_source::ProofSource;
+use crate::settings::{ForeignCommands, Settings};
+use crate::stage::Stage;
 use std::time::Duration;
 
 /// Once: what the process before us has left.
@@ -26,7 +29,7 @@ pub(super) fn hydrate(settings: &Settings, memory: &mut Memory, now: Duration) {
         memory.under_claim.proven_by.sort_unstable();
         let mut manual = settings.levels.iter().filter(|it| it.is_manual());
         let by_confirmation = manual.any(|it| it.name == *level);
-        memory.proven_off_by = Some(proof_source(devices, by_confirmation));
+        memory.proven_off_by = Some(ProofSource::of(devices, by_confirmation));
     }
     memory.proven_report = settings.record.reported.or(memory.proven_report);
     memory.proof_published |= settings.record.evidence;

@@ -16,14 +16,19 @@ mod hydrate;
 mod level;
 mod needs;
 mod node_absent;
+mod off_now;
+mod outcome;
 mod pace;
+mod phase;
 mod power_off;
 mod power_on;
 mod precheck;
 mod prove;
+mod round;
 mod span;
 mod superseded;
 mod tainted;
+mod tries;
 mod unclaimed;
 mod watch;
 
@@ -33,83 +38,31 @@ pub use {
     deadline::waits_for_a_pod,
     level::CONTRADICTION,
     needs::{Needs, evicts_next, foresee, needs},
+    off_now::confirmation_is_over,
     precheck::NOT_OFF,
+    round::Moment,
     superseded::{cleared, may_be_superseded, turning_on},
-    tainted::confirmation_is_over,
 };
 
+use super::decision::{Decision, Effect, held, wait};
 use super::hold::HeldBy;
-use super::incident::{Decision, Effect, Settings};
 use super::manual_confirmation::valid_confirmation;
 use super::memory::Memory;
 use super::observed::{NodeView, Observed, Read, Ready};
 use super::proof_source::ProofSource;
 use super::quiesce::none_stays_with_its_volume;
 use super::release::booted_anew;
+use super::settings::Settings;
 use super::stage::Stage;
 use super::taint;
 use deadline::{overdue, time_limit};
-use pace::{DETACH_PACE, READ_PACE, poll, poll_again};
+use pace::{READ_PACE, poll_again};
+use phase::{NodePhase, holds, is_known, is_proven, node_phase};
 use std::borrow::Cow;
 use std::time::Duration;
 
 /// Writes that fail in a row before a human is called.
 const WRITE_FAILURES_MAX: u32 = 8;
-
-/// The time of a round, and the randomness it may use: both are given, never taken.
-#[derive(Debug, Clone)]
-pub struct Moment {
-    /// Time since boot, on a clock that counts suspend.
-    pub now: Duration,
-    /// Eight characters that no other round gets.
-    pub nonce: String,
-    /// The date, in RFC 3339 and seconds, as a taint's `timeAdded` has it.
-    pub date: String,
-}
-
-/// Which of our taints the Node carries.
-enum NodePhase<'a> {
-    /// Neither: nothing of this incident is on the Node.
-    Unclaimed,
-    /// A claim of this incident, of whatever process.
-    Claimed(&'a str),
-    /// A claim of this incident, and the mark that was set under it.
-    Tainted(&'a str),
-    /// A claim of this incident, and a mark that was not set under it: not ours to touch (S8).
-    ForeignTaintBesideClaim(&'a str),
-    /// A mark without a claim of this incident: not ours to touch (S8).
-    ForeignTaint,
-}
-
-fn node_phase<'a>(settings: &Settings, node: &'a NodeView) -> NodePhase<'a> {
-    let own = node
-        .claim()
-        .filter(|value| taint::claim_fence(value) == Some(settings.fence.as_str()));
-    match (own, node.marked_by().is_some()) {
-        (Some(claim), _) if taint::mark_of_claim(node).is_some() => NodePhase::Tainted(claim),
-        (Some(claim), false) => NodePhase::Claimed(claim),
-        (Some(claim), true) => NodePhase::ForeignTaintBesideClaim(claim),
-        (None, false) => NodePhase::Unclaimed,
-        (None, true) => NodePhase::ForeignTaint,
-    }
-}
-
-/// Has this incident proven the machine down, as far as this process knows? Ours is never set before its evidence is stored (S17).
-fn is_proven(settings: &Settings, memory: &Memory) -> bool {
-    memory.under_claim.evidence || settings.record.evidence || memory.tainted || settings.adopted
-}
-
-/// Is this the claim of this process?
-fn holds(memory: &Memory, claim: &str) -> bool {
-    let held = memory.claim.as_ref();
-    held.is_some_and(|held| held.value == claim)
-}
-
-/// Does this process see to the taint under this claim, or may it have set it? Of any other taint the NodeFence alone tells whether it was
-/// proven, and which commands of its process may still land (S23).
-fn is_known(memory: &Memory, claim: &str) -> bool {
-    holds(memory, claim) && (memory.under_claim.evidence || memory.tainted)
-}
 
 /// Decides the next step of an incident. Total and deterministic.
 pub fn step(
@@ -324,49 +277,6 @@ fn unreadable(memory: &Memory, settings: &Settings, reason: &str, now: Duration)
     let stage = going_on(memory);
     let message = format!("Node {} cannot be read: {reason}", settings.node);
     wait(stage, message).until(now + Duration::from_secs(1))
-}
-
-fn wait(stage: Stage, message: String) -> Decision {
-    act(Effect::Wait, stage, message)
-}
-
-/// Nothing is done, for this reason.
-fn held(reason: HeldBy, message: String) -> Decision {
-    wait(Stage::Held, message).held(reason)
-}
-
-fn close(stage: Stage, message: String) -> Decision {
-    act(Effect::Close, stage, message)
-}
-
-fn act(effect: Effect, stage: Stage, message: String) -> Decision {
-    Decision {
-        effect,
-        stage,
-        message,
-        // It is the only stage beside Held that waits for somebody's leave, and for one thing only.
-        held: (stage == Stage::AwaitingApproval).then_some(HeldBy::AwaitingApproval),
-        escalation: None,
-        wake: None,
-        deadline: None,
-    }
-}
-
-impl Decision {
-    fn held(mut self, reason: HeldBy) -> Self {
-        self.held = Some(reason);
-        self
-    }
-
-    fn escalated(mut self, reason: &'static str, message: String) -> Self {
-        self.escalation = Some((reason, message));
-        self
-    }
-
-    fn until(mut self, wake: Duration) -> Self {
-        self.wake = Some(wake);
-        self
-    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! What a round has to read for its step: as little as the step asks for, and what can be foreseen side by side with the Node.
 
-use super::super::incident::Settings;
-use super::super::memory::Memory;
-use super::super::observed::{NodeView, PodView};
-use super::{NodePhase, delete_node::sticky_pods, holds, node_phase, prove};
+use super::delete_node::sticky_pods;
+use super::phase::{NodePhase, holds, node_phase};
+use super::prove;
+use crate::memory::Memory;
+use crate::observed::{NodeView, PodView};
+use crate::settings::Settings;
 
 /// Pods that are read one by one; more of them are listed. A quorum GET takes the API server 2 ms, a consistent LIST up to 100 ms, until
 /// its cache has caught up (`k8s.io/apiserver/pkg/storage/cacher`, `progressRequestPeriod`, v1.36).

@@ -1,12 +1,14 @@
 //! The Node that the incident is about is not there, or another one has its name.
 
-use super::super::incident::{Decision, Settings};
-use super::super::memory::Memory;
-use super::super::observed::{NodeView, Observed};
-use super::super::proof_source::reported_off;
-use super::super::stage::Stage;
 use super::level::CONTRADICTION;
-use super::{Moment, close, power_on, tainted};
+use super::round::Moment;
+use super::{power_on, tainted};
+use crate::decision::{Decision, close};
+use crate::memory::Memory;
+use crate::observed::{NodeView, Observed};
+use crate::proof_source::reported_off;
+use crate::settings::Settings;
+use crate::stage::Stage;
 
 /// There is no Node of that name. Where it was out of service its pods and volumes are seen off; after the release nothing is left of it.
 pub(super) fn absent(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) -> Decision {

@@ -1,9 +1,9 @@
 //! How often is something looked at that nobody announces?
 
-use super::super::incident::Decision;
-use super::super::memory::Memory;
-use super::super::stage::Stage;
-use super::{Moment, wait};
+use super::round::Moment;
+use crate::decision::{Decision, wait};
+use crate::memory::Memory;
+use crate::stage::Stage;
 use std::time::Duration;
 
 /// How often something is read that nobody announces.
@@ -26,6 +26,9 @@ pub(super) const DETACH_PACE: Pace = Pace {
     first: Duration::from_millis(250),
     slowest: Duration::from_secs(2),
 };
+
+/// Pause between two looks at the power while the taint stands.
+pub(super) const WATCH_PERIOD: Duration = Duration::from_secs(10);
 
 /// Polls before the pace slows down.
 pub(super) const QUICK_POLLS: u32 = 20;

@@ -1,21 +1,18 @@
 //! The off under the claim: it is written down, sent, and tried again where it was not sent to as many devices as the level needs.
 
-use super::super::attempt::{Attempt, OffResult};
-use super::super::incident::{Decision, Device, DeviceOrder, Effect, Level, Settings};
-use super::super::memory::Memory;
-use super::super::observed::{NodeView, Observed, Ready};
-use super::super::stage::Stage;
-use super::claimed::try_again;
-use super::level::{
-    Failure, in_trouble, judge_level, names, new_attempt, order, uncontrolled, verified_reading,
-};
+use super::level::{Failure, judge_level, names, uncontrolled, verified_reading};
+use super::pace::{READ_PACE, poll_again};
 use super::precheck::note_contradiction;
-use super::{Moment, READ_PACE, act, poll_again, wait};
-use std::time::Duration;
-
-/// A kubelet renews its Lease every 10 s, a quarter of its `nodeLeaseDurationSeconds`; with two seconds to spare.
-/// Source: `pkg/kubelet/kubelet.go`, `nodeLeaseRenewIntervalFraction` (v1.36).
-pub(super) const LEASE_RENEWAL_MAX: Duration = Duration::from_secs(12);
+use super::round::Moment;
+use super::span::LEASE_RENEWAL_MAX;
+use super::tries::{in_trouble, new_attempt, order, try_again};
+use crate::attempt::{Attempt, OffResult};
+use crate::decision::{Decision, DeviceOrder, Effect, act, wait};
+use crate::device::{Device, Level};
+use crate::memory::Memory;
+use crate::observed::{NodeView, Observed, Ready};
+use crate::settings::Settings;
+use crate::stage::Stage;
 
 /// An outlet takes an off that changes nothing, so its Off is our doing only if it was seen to have power before. Without that the last On of a
 /// BMC that dies with it would contradict it (L1). And a device without a positive control proves nothing unless it reads On before (S25).

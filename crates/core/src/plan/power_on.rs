@@ -5,22 +5,25 @@
 
 mod devices;
 
-use super::super::attempt::OnAttempt;
-use super::super::incident::{Decision, Device, DeviceOrder, Effect, Level, Settings};
-use super::super::memory::Memory;
-use super::super::observed::{NodeView, QUARANTINE, Ready};
-use super::super::power_on::{PowerOn, forbidden, taken};
-use super::super::proof_source::reported_off;
-use super::super::reading::PowerState;
-use super::super::release::{booted_anew, never_went_down};
-use super::super::stage::Stage;
 use super::abort::taken_back;
-use super::completion::released;
-use super::level::{CONTRADICTION, order_max};
-use super::watch::WATCH_PERIOD;
-use super::{Moment, act, close, wait};
+use super::level::CONTRADICTION;
+use super::outcome::released;
+use super::pace::WATCH_PERIOD;
+use super::round::Moment;
+use super::tries::order_max;
+use crate::attempt::OnAttempt;
+use crate::decision::{Decision, DeviceOrder, Effect, act, close, wait};
+use crate::device::{Device, Level};
+use crate::memory::Memory;
+use crate::observed::{NodeView, QUARANTINE, Ready};
+use crate::power_on::{PowerOn, forbidden, taken};
+use crate::proof_source::reported_off;
+use crate::reading::PowerState;
+use crate::release::{booted_anew, never_went_down};
+use crate::settings::Settings;
+use crate::stage::Stage;
 use devices::{
-    exhausted, last_readings, named, next_group, rewired, somebody_else, state, take_in,
+    PAUSE, exhausted, last_readings, named, next_group, rewired, somebody_else, state, take_in,
     without_target,
 };
 use fencing_api::settings::FenceMode;
@@ -28,8 +31,6 @@ use std::time::Duration;
 
 /// Escalation: the machine could not be turned on, or its node does not come back.
 const POWER_ON_FAILED: &str = "PowerOnFailed";
-/// Pause between two commands: a machine takes a moment to read On.
-const PAUSE: Duration = Duration::from_secs(30);
 /// The incident ends this long after its deadline, come what may.
 const CALLED_FOR: Duration = Duration::from_secs(15 * 60);
 /// What a human can do.

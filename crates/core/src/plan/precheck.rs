@@ -1,13 +1,14 @@
 //! Do the answers of a level's devices allow a claim?
 
-use super::super::incident::{Device, Level, Settings};
-use super::super::manual_confirmation;
-use super::super::memory::Memory;
-use super::super::proof::NotProven;
-use super::super::reading::{PowerState, Reading};
 use super::level::{
     CONTRADICTION, Failure, against, judge_level, state_name, uncontrolled, verified_reading,
 };
+use crate::device::{Device, Level};
+use crate::manual_confirmation;
+use crate::memory::Memory;
+use crate::not_proven::NotProven;
+use crate::reading::{PowerState, Reading};
+use crate::settings::Settings;
 use fencing_api::settings::FenceMode;
 
 /// Escalation: the machine is not off, and nothing may turn it off (ConfirmOnly).

@@ -4,24 +4,29 @@
 //! A round does one of these; the next one judges anew, so that whatever is done rests on a Node and a Lease read just before (for
 //! the deletion beside the evidence, for the taint beside the deletion).
 
-use super::super::attempt::{Attempt, OffResult};
-use super::super::incident::{Decision, DeviceOrder, Effect, Eviction, Evidence, Level, Settings};
-use super::super::manual_confirmation;
-use super::super::memory::Memory;
-use super::super::observed::{NodeView, Observed, PodView, Read};
-use super::super::proof::{Case, NotProven, Proof, judge};
-use super::super::proof_source::ProofSource;
-use super::super::quiesce::{name_some, newcomers, stuck};
-use super::super::reading::{PowerState, Reading};
-use super::super::stage::Stage;
-use super::super::taint;
 use super::abort::{abort, drop_claim};
-use super::claimed::try_again;
-use super::completion::{confirmed, late_off};
+use super::completion::late_off;
 use super::contradiction::{after_life, note_life};
 use super::deadline::QUIESCE_STUCK;
-use super::level::{busy_stage, fail, in_trouble, names, order, unresolved};
-use super::{Moment, READ_PACE, act, poll_again, span, wait};
+use super::level::names;
+use super::outcome::confirmed;
+use super::pace::{READ_PACE, poll_again};
+use super::round::Moment;
+use super::span;
+use super::tries::{busy_stage, fail, in_trouble, order, try_again, unresolved};
+use crate::attempt::{Attempt, OffResult};
+use crate::decision::{Decision, DeviceOrder, Effect, Eviction, Evidence, act, wait};
+use crate::device::Level;
+use crate::memory::Memory;
+use crate::not_proven::NotProven;
+use crate::observed::{NodeView, Observed, PodView, Read};
+use crate::proof::{Case, Proof, judge};
+use crate::proof_source::ProofSource;
+use crate::quiesce::{name_some, newcomers, stuck};
+use crate::reading::{PowerState, Reading};
+use crate::settings::Settings;
+use crate::stage::Stage;
+use crate::{manual_confirmation, taint};
 use fencing_api::settings::{FenceMode, PodDeletion};
 use std::time::Duration;
 
@@ -252,14 +257,6 @@ fn read_off(m: &Memory) -> Vec<String> {
     names
 }
 
-/// Who has said so: these, or a human.
-pub(super) fn proof_source(devices: &[String], by_confirmation: bool) -> ProofSource {
-    match by_confirmation {
-        true => ProofSource::Confirmation,
-        false => ProofSource::Devices(devices.to_vec()),
-    }
-}
-
 /// Evidence, eviction, taint: in this order, each under the same living proof.
 fn use_proof(
     s: &Settings,
@@ -341,7 +338,7 @@ fn store(
     m.under_claim.proving = read_off(m);
     let level = s.levels.get(m.level);
     let by_confirmation = level.is_some_and(Level::is_manual);
-    m.proven_off_by = Some(proof_source(&m.under_claim.proving, by_confirmation));
+    m.proven_off_by = Some(ProofSource::of(&m.under_claim.proving, by_confirmation));
     m.proven_report = node.last_report().parse().ok();
     let level = level.map_or_else(String::new, |level| level.name.clone());
     let evidence = Evidence {

@@ -3,15 +3,18 @@
 //! Over what the policy demands, and longer where there is reason to doubt the devices: a kubelet that lives renews its Lease meanwhile, and a BMC
 //! that has just been restarted has learned by then what its machine does.
 
-use super::super::control::Control;
-use super::super::incident::{Level, Settings};
-use super::super::memory::Memory;
-use super::super::observed::{NodeView, Ready};
-use super::super::proof::{DeviceReadings, Verification};
-use super::power_off::LEASE_RENEWAL_MAX;
+use crate::control::Control;
+use crate::device::{DeviceReadings, Level};
+use crate::memory::Memory;
+use crate::observed::{NodeView, Ready};
+use crate::settings::Settings;
+use crate::verification::Verification;
 use fencing_api::settings::FenceMode;
 use std::time::Duration;
 
+/// A kubelet renews its Lease every 10 s, a quarter of its `nodeLeaseDurationSeconds`; with two seconds to spare.
+/// Source: `pkg/kubelet/kubelet.go`, `nodeLeaseRenewIntervalFraction` (v1.36).
+pub(super) const LEASE_RENEWAL_MAX: Duration = Duration::from_secs(12);
 /// `nodeLeaseDurationSeconds` of a kubelet: four renewals (KubeletConfiguration's default).
 const LEASE_DURATION: Duration = Duration::from_secs(40);
 /// Where no off command of ours shows what the device says of its effect, and it is not known to have been well all along.
@@ -67,8 +70,8 @@ fn window(s: &Settings, m: &Memory, node: &NodeView, level: &Level, is_steady: b
 mod tests {
     use super::*;
     use crate::fixtures::{level, node, off_readings, settings};
-    use crate::incident::Record;
     use crate::plan::hydrate::hydrate;
+    use crate::settings::Record;
 
     fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)

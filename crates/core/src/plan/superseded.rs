@@ -1,10 +1,10 @@
 //! Another NodeFence sees to the Node, or has: a human may have asked for a fence while the policy's was held, and the other way round.
 
-use super::super::hold::{HeldBy, Hold};
-use super::super::incident::{Decision, Settings};
-use super::super::memory::Memory;
-use super::super::observed::NodeView;
-use super::held;
+use crate::decision::{Decision, held};
+use crate::hold::{HeldBy, Hold};
+use crate::memory::Memory;
+use crate::observed::NodeView;
+use crate::settings::Settings;
 
 /// Does the incident end when another NodeFence has cleared the node? A human who asks for a fence after that wants another one, and who has asked
 /// before that one was done does not. What sees to a taint has something to do.

@@ -3,29 +3,28 @@
 //! The taint is taken back only through the release gate (docs/protocol.md). Until then the power is watched (`watch`): a machine that comes
 //! back while its volumes are being detached is turned off again, or keeps its taint until it has booted anew.
 
-use super::super::incident::{Decision, Effect, Level, Settings};
-use super::super::memory::{Memory, OwnClaim};
-use super::super::observed::{NodeView, Observed};
-use super::super::proof_source::reported_off;
-use super::super::release::{
+use super::delete_node::finalizers;
+use super::detaching::{self, read_power};
+use super::level::CONTRADICTION;
+use super::off_now::off_now;
+use super::outcome::was_down;
+use super::pace::{DETACH_PACE, WATCH_PERIOD, poll, poll_again};
+use super::round::Moment;
+use super::tries::current_level;
+use super::watch::{regressed, watch_power};
+use crate::decision::{Decision, Effect, act, close, wait};
+use crate::device::Level;
+use crate::memory::{Memory, OwnClaim};
+use crate::observed::{NodeView, Observed};
+use crate::proof_source::reported_off;
+use crate::release::{
     Hindrance, attachments_left, booted_anew, hindrance, hindrance_of_deletion, never_went_down,
 };
-use super::super::stage::Stage;
-use super::super::taint;
-use super::completion::was_down;
-use super::detaching::read_power;
-use super::level::{CONTRADICTION, current_level, judge_level, lost_device, verified_reading};
-use super::watch::{NOW_LIFE, WATCH_PERIOD, has_power, reads, regressed, watch_power, would_know};
-use super::{
-    DETACH_PACE, Moment, act, close, delete_node::finalizers, detaching, poll, poll_again, wait,
-};
+use crate::settings::Settings;
+use crate::stage::Stage;
+use crate::taint;
 use fencing_api::settings::ReleaseMode;
 use std::time::Duration;
-
-/// A reading of now counts if its device was asked this long ago at most: a look may take 20 s.
-const ASKED_LIFE: Duration = Duration::from_secs(25);
-/// What the release still waits for.
-pub(super) const READ_ONCE_MORE: &str = "the machine's power is read once more before the release";
 
 /// The next step under our mark and the claim that it stands under, whichever process has set them.
 pub(super) fn step(
@@ -275,84 +274,6 @@ fn late_off_keeps_the_taint(m: &Memory, t: &Moment) -> Option<Decision> {
         m.late_off_message()
     );
     Some(wait(Stage::AwaitingRelease, message).until(until.min(again)))
-}
-
-/// Off, read by the right machine's device, after everything had detached (or where the operator detaches: since no pod is left) and just now.
-pub(super) fn off_now(
-    s: &Settings,
-    m: &Memory,
-    level: Option<&Level>,
-    t: &Moment,
-) -> Result<(), String> {
-    let level = level.ok_or(match s.adopted {
-        true => "the record that named its FenceDevices is gone: whether it is still off is read by none",
-        false => {
-            "no FenceDevice serves the node any more: whether it is still off cannot be read; bring one back, or boot the machine anew"
-        }
-    })?;
-    if let Some(message) = lost_device(m, level) {
-        return Err(format!("{message}, or boot the machine anew"));
-    }
-    if let Some((device, reading)) = has_power(s, m) {
-        return Err(format!("FenceDevice {} {}", device.name, reads(reading)));
-    }
-    let since = m.detached_at.or(m.pods_gone_at).unwrap_or(t.now);
-    judge_level(level, |device| {
-        if !m
-            .under_claim
-            .answers
-            .iter()
-            .any(|answer| answer.is_of(device))
-        {
-            return Err(READ_ONCE_MORE.to_owned());
-        }
-        let reading = verified_reading(device, &m.under_claim.answers).map_err(|failure| {
-            match device.manual {
-                true => confirmation_is_over(s),
-                false => failure.message,
-            }
-        })?;
-        if !reading.is_off() {
-            let message = format!("FenceDevice {} {}", device.name, reads(reading));
-            return Err(match would_know(m, device) {
-                true => message,
-                false => format!("{message}: {}", who_knows(m)),
-            });
-        }
-        let is_old = t.now.saturating_sub(m.read_at) > NOW_LIFE
-            || t.now.saturating_sub(reading.asked) > ASKED_LIFE;
-        if reading.asked < since || is_old {
-            return Err(READ_ONCE_MORE.to_owned());
-        }
-        Ok(())
-    })
-}
-
-/// A word does not say that the machine is off now, and a NodeFence takes one only.
-pub fn confirmation_is_over(s: &Settings) -> String {
-    if s.adopted {
-        return format!(
-            "the word is too old to say that the machine is off now, and this NodeFence takes no other and asks no FenceDevice: boot it, or delete this \
-             NodeFence ({}), which is made anew and takes a new one",
-            s.fence
-        );
-    }
-    format!(
-        "the word by which the machine was proven down is too old to say that it is off now: boot it, have a FenceDevice of Node {node} read it Off, or, \
-         if it is gone for good, delete its Node (`kubectl delete node {node}`)",
-        node = s.node
-    )
-}
-
-/// Where outlets were asked in place of what has turned the machine off.
-fn who_knows(m: &Memory) -> String {
-    let needed = match m.under_claim.proven_by.join(", ") {
-        none if none.is_empty() => "turn them off too".to_owned(),
-        devices => format!("FenceDevice {devices}, which has proven it down, has to answer"),
-    };
-    format!(
-        "outlets that did not turn the machine off cannot say whether it is; {needed}, or boot the machine anew"
-    )
 }
 
 #[cfg(test)]

@@ -4,10 +4,12 @@ use crate::delay::{Now, Since};
 use crate::fixtures::{
     DATE, attempt, claimed, drained, lease, level, node, off_readings, own_claim, pod, settings,
 };
-use crate::incident::Record;
-use crate::manual_confirmation::ManualConfirmation;
 use crate::memory::ClaimScoped;
+use crate::plan::pace::DETACH_PACE;
+use crate::plan::pace::poll;
 use crate::quiesce::Quiesce;
+use crate::settings::ManualConfirmation;
+use crate::settings::Record;
 use std::collections::BTreeMap;
 
 mod claims;
@@ -275,7 +277,7 @@ fn readings_of_a_device_that_has_lost_its_positive_control_are_dropped() {
         readings[0].control = read;
         let mut memory = Memory::default();
         memory.under_claim.readings = Some(readings);
-        super::claimed::forget_other_devices(&mut memory, &level, Duration::ZERO);
+        super::tries::forget_other_devices(&mut memory, &level, Duration::ZERO);
         assert_eq!(
             memory.under_claim.readings.is_some(),
             kept,

@@ -3,22 +3,26 @@
 //! Everything that forbids or ends an incident is looked at first. Then the level's devices are asked once, before
 //! anything is written: do they answer, are they wired to this machine, and, in mode ConfirmOnly, does it already read Off?
 
-use super::super::hold::{HeldBy, Hold};
-use super::super::incident::{Approval, Decision, DeviceOrder, Effect, Level, Settings};
-use super::super::memory::{Memory, OwnClaim};
-use super::super::observed::{NodeView, Observed, Ready};
-use super::super::proof::Require;
-use super::super::stage::Stage;
-use super::super::taint;
 use super::completion::{ended, is_confirmed_down, late_off};
+use super::delete_node::{finalizers, sticky_pods};
 use super::hydrate::await_foreign_commands;
-use super::level::{
-    DEVICE_FAILED, Failure, ROUND_PAUSE_MAX, current_level, fail, in_trouble, names, not_failed,
-    note_devices, order, turn_to_confirmed_level,
-};
+use super::level::{DEVICE_FAILED, Failure, names};
 use super::precheck::{Refusal, note_contradiction, precheck};
+use super::round::Moment;
 use super::superseded::{cleared, held_by_other_fence};
-use super::{Moment, act, close, delete_node::finalizers, delete_node::sticky_pods, held, wait};
+use super::tries::{
+    ROUND_PAUSE_MAX, current_level, fail, in_trouble, not_failed, note_devices, order,
+    turn_to_confirmed_level,
+};
+use crate::decision::{Decision, DeviceOrder, Effect, act, close, held, wait};
+use crate::device::Level;
+use crate::hold::{HeldBy, Hold};
+use crate::memory::{Memory, OwnClaim};
+use crate::observed::{NodeView, Observed, Ready};
+use crate::settings::{Approval, Settings};
+use crate::stage::Stage;
+use crate::taint;
+use crate::verification::Require;
 use fencing_api::settings::{ApprovalTimeout, FenceMode};
 use std::time::Duration;
 

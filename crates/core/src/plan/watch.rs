@@ -3,23 +3,22 @@
 //! Whoever would know is heard: the devices of every level that read the machine itself, and outlets if they have proven it down. When no
 //! device of a level answers, or none that would know, the next level has its turn.
 
-use super::super::attempt::Attempt;
-use super::super::incident::{Decision, Device, DeviceOrder, Effect, Level, Settings};
-use super::super::memory::{DeviceAnswer, Memory};
-use super::super::observed::NodeView;
-use super::super::reading::Reading;
-use super::super::release::never_went_down;
-use super::super::stage::Stage;
-use super::claimed::forget_other_devices;
-use super::level::{
-    against, current_level, judge_level, names, new_attempt, order, state_name, verified_reading,
-};
-use super::{Moment, act};
+use super::level::{against, judge_level, names, state_name, verified_reading};
+use super::pace::WATCH_PERIOD;
+use super::round::Moment;
+use super::tries::{current_level, forget_other_devices, new_attempt, order};
+use crate::attempt::Attempt;
+use crate::decision::{Decision, DeviceOrder, Effect, act};
+use crate::device::{Device, DeviceAnswer, Level};
+use crate::memory::Memory;
+use crate::observed::NodeView;
+use crate::reading::Reading;
+use crate::release::never_went_down;
+use crate::settings::Settings;
+use crate::stage::Stage;
 use fencing_api::settings::FenceMode;
 use std::time::Duration;
 
-/// Pause between two looks at the power while the taint stands.
-pub(super) const WATCH_PERIOD: Duration = Duration::from_secs(10);
 /// A reading counts as "now" for the release this long.
 pub(super) const NOW_LIFE: Duration = Duration::from_secs(5);
 /// Off commands under the taint in an incident, whichever process has sent them (S11): from then on something turns the machine on that an off

@@ -5,6 +5,8 @@ mod contradicted;
 mod control;
 
 use super::*;
+use crate::control::Control;
+use crate::identity_rule::IdentityRule;
 use crate::observed::{CLAIM, ConditionView, TaintView};
 use crate::reading::Identity;
 use std::collections::BTreeMap;

@@ -3,7 +3,8 @@
 //! Two of them may be at work on one incident (a paused leader goes on). Findings, and what was done to the Node, are kept from both, so that no later
 //! write removes them.
 
-use super::{ATTEMPTS_KEPT, confirmed};
+use super::attempts::ATTEMPTS_KEPT;
+use super::confirmed;
 use crate::attempt::Attempt;
 use crate::memory::CONTRADICTIONS_KEPT;
 use fencing_api::fence_status::NodeFenceStatus;

@@ -1,9 +1,10 @@
 //! What the record says of turning the machine on again, and what is read from it.
 
-use super::{cut, settle_records};
+use super::attempts::{intended, settle_records};
+use super::text::cut;
 use crate::attempt::{OnAttempt, OnResult};
-use crate::incident::Record;
 use crate::memory::Memory;
+use crate::settings::Record;
 use fencing_api::fence_status::{
     Attempt as AttemptRecord, AttemptAction, AttemptResult, NodeFenceStatus,
 };
@@ -49,7 +50,7 @@ pub fn on_intent(status: &mut NodeFenceStatus, attempt: &OnAttempt, wall_now: Ti
     }
     let id = (attempt.id.as_str(), attempt.level.as_str());
     let devices = (attempt.devices.as_slice(), attempt.limit);
-    super::intended(status, AttemptAction::PowerOn, id, devices, wall_now);
+    intended(status, AttemptAction::PowerOn, id, devices, wall_now);
 }
 
 /// Writes down what has become of the last on command, when that is news.

@@ -1,10 +1,11 @@
 //! What each device has said last: whoever stands at the machine with a word to give has to know that one of them says On. The
 //! operator decides nothing by it.
 
-use super::super::attempt::OffResult;
-use super::super::incident::{DeviceReply, Level, Settings};
-use super::super::proof::DeviceReadings;
-use super::super::reading::{PowerState, Reading};
+use crate::answer::DeviceReply;
+use crate::attempt::OffResult;
+use crate::device::{DeviceReadings, Level};
+use crate::reading::{PowerState, Reading};
+use crate::settings::Settings;
 use fencing_api::fence_status::{NodeFenceStatus, PowerOf, PowerReading};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -125,10 +126,10 @@ fn note(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::Device;
+    use crate::device::DeviceAnswer;
     use crate::fixtures::{bmc, off_readings, settings};
-    use crate::incident::Device;
-    use crate::memory::DeviceAnswer;
-    use crate::proof::Require;
+    use crate::verification::Require;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).expect("a time")

@@ -1,9 +1,12 @@
 //! What the record says of an incident, and what a successor reads out of it.
 
 use super::*;
+use crate::attempt::Attempt;
+use crate::attempt::OffResult;
+use crate::decision::Effect;
+use crate::device::DeviceReadings;
 use crate::fixtures::attempt;
-use crate::incident::Effect;
-use crate::proof::DeviceReadings;
+use crate::record::attempts::ATTEMPTS_KEPT;
 use fencing_api::fence_status::AttemptResult;
 use std::collections::BTreeSet;
 

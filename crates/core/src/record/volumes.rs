@@ -1,9 +1,9 @@
 //! The node's volumes in the record, and when the last of them had detached.
 
-use super::super::memory::Memory;
-use super::super::observed::{AttachmentView, Observed, Read};
-use super::super::release::{Hindrance, hindrance, hindrance_of_deletion};
-use super::{cut, wall};
+use super::text::{cut, wall};
+use crate::memory::Memory;
+use crate::observed::{AttachmentView, Observed, Read};
+use crate::release::{Hindrance, hindrance, hindrance_of_deletion};
 use fencing_api::fence_status::{NodeFenceStatus, VolumeRecord, VolumeState};
 use jiff::Timestamp;
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! What became of an off command, and what was said before it.
 
-use super::super::attempt::OffResult;
-use super::super::incident::Settings;
-use super::super::memory::Memory;
-use super::super::proof::DeviceReadings;
-use super::super::reading::Reading;
+use crate::attempt::OffResult;
+use crate::device::DeviceReadings;
+use crate::memory::Memory;
+use crate::reading::Reading;
+use crate::settings::Settings;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,10 +1,12 @@
 //! What each outcome teaches, and what it must not.
 
 use super::*;
+use crate::answer::PodList;
 use crate::attempt::{Attempt, OffResult};
+use crate::device::Device;
+use crate::device::DeviceAnswer;
 use crate::fixtures::{attempt, bmc, off_readings, own_claim, pod, settings};
-use crate::incident::{Device, PodList};
-use crate::memory::{ClaimScoped, DeviceAnswer};
+use crate::memory::ClaimScoped;
 use crate::observed::LeaseView;
 use crate::quiesce::Quiesce;
 use std::collections::BTreeMap;

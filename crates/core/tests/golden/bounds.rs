@@ -5,7 +5,7 @@
 
 use super::cluster::{Answer, World};
 use fencing_api::settings::{FenceMode, ReleaseMode};
-use fencing_core::incident::{Decision, DeviceOrder, Effect};
+use fencing_core::decision::{Decision, DeviceOrder, Effect};
 use std::time::Duration;
 
 /// How long the device takes for a look, for an off command, and for readings over the policy's window.

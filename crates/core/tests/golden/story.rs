@@ -4,12 +4,15 @@ use super::cluster::{Answer, World};
 use fencing_api::settings::{
     ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
 };
+use fencing_core::decision::{Decision, DeviceOrder, Effect};
 use fencing_core::delay::HeldCondition;
+use fencing_core::device::{Device, Level};
 use fencing_core::hold::{HeldBy, Hold};
-use fencing_core::incident::{Approval, Decision, Device, DeviceOrder, Effect, Level, Settings};
+use fencing_core::identity_rule::IdentityRule;
 use fencing_core::power_on::PowerOn;
-use fencing_core::proof::{IdentityRule, Require};
+use fencing_core::settings::{Approval, Settings};
 use fencing_core::stage::Stage;
+use fencing_core::verification::Require;
 use std::time::Duration;
 
 /// Decisions after one event: more than these is a loop that never waits.

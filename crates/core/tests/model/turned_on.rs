@@ -9,8 +9,8 @@ use crate::state::{Job, State};
 use crate::talk::{Act, Heard};
 use crate::views::{self, DEVICE, Incident};
 use fencing_core::attempt::OnResult;
+use fencing_core::device::DeviceReadings;
 use fencing_core::power_on::PowerOn;
-use fencing_core::proof::DeviceReadings;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

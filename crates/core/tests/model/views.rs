@@ -7,16 +7,20 @@ pub use crate::incident::Incident;
 use crate::state::{Node, Pod, Taint};
 use crate::turned_on;
 use fencing_api::settings::{ApprovalTimeout, PodDeletion};
+use fencing_core::answer::{DeviceReply, PodList};
 use fencing_core::control::Control;
-use fencing_core::incident::{Approval, Device, DeviceReply, Level, PodList, Record, Settings};
-use fencing_core::memory::DeviceAnswer;
+use fencing_core::device::DeviceAnswer;
+use fencing_core::device::DeviceReadings;
+use fencing_core::device::{Device, Level};
+use fencing_core::identity_rule::IdentityRule;
 use fencing_core::observed::{
     AttachmentView, CLAIM, ConditionView, DETACHING, LeaseView, NodeView, OUT_OF_SERVICE, Observed,
     PodView, QUARANTINE, Read, TaintView,
 };
 use fencing_core::plan::Needs;
-use fencing_core::proof::{DeviceReadings, IdentityRule, Require, Verification};
 use fencing_core::reading::{Identity, PowerState, Reading};
+use fencing_core::settings::{Approval, Record, Settings};
+use fencing_core::verification::{Require, Verification};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;

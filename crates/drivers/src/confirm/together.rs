@@ -6,7 +6,7 @@
 
 use super::{ConfirmPlan, Run};
 use crate::clock::Clock;
-use fencing_core::proof::Require;
+use fencing_core::verification::Require;
 use futures::future::pending;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -2,8 +2,8 @@
 
 use crate::bmc::{Act, Bmc, Request, reply};
 use crate::device::{driver, service, system};
-use fencing_core::proof::Require;
 use fencing_core::reading::{PowerState, Reading};
+use fencing_core::verification::Require;
 use fencing_drivers::FenceDriver;
 use fencing_drivers::clock::Clock;
 use fencing_drivers::confirm::{ConfirmPlan, Confirmation, Ended, Together, confirm};

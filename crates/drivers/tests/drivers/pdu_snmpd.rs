@@ -2,8 +2,8 @@
 //! thirty seconds old.
 
 use crate::agent::settings;
-use fencing_core::proof::Require;
 use fencing_core::reading::{PowerState, Reading};
+use fencing_core::verification::Require;
 use fencing_drivers::clock::Clock;
 use fencing_drivers::confirm::{ConfirmPlan, Ended, Together, confirm};
 use fencing_drivers::pdu::{Pdu, PduSettings};

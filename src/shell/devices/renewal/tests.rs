@@ -3,8 +3,8 @@
 use super::*;
 use crate::shell::devices::Devices;
 use crate::shell::fake::{Fake, failure};
-use fencing_core::proof::Require;
 use fencing_core::reading::PowerState;
+use fencing_core::verification::Require;
 use fencing_drivers::address::AddressRules;
 use fencing_drivers::clock::Clock;
 use fencing_drivers::confirm::{ConfirmPlan, Ended, Together, confirm};

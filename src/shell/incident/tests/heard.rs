@@ -1,11 +1,13 @@
 //! What devices have said: when it is listened to, and what of it is written down before anything else.
 
 use super::*;
-use fencing_core::incident::{Decision, DeviceOrder, Effect};
-use fencing_core::memory::{DeviceAnswer, OwnClaim};
-use fencing_core::proof::{DeviceReadings, Require};
+use fencing_core::decision::{Decision, DeviceOrder, Effect};
+use fencing_core::device::DeviceAnswer;
+use fencing_core::device::DeviceReadings;
+use fencing_core::memory::OwnClaim;
 use fencing_core::reading::{PowerState, Reading};
 use fencing_core::reply::{Asked, learn};
+use fencing_core::verification::Require;
 
 fn says(state: PowerState, second: u64) -> Reading {
     let at = Duration::from_secs(second);

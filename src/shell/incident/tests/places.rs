@@ -3,8 +3,8 @@
 use super::*;
 use crate::shell::brakes::Applicant;
 use fencing_api::policy::NodeFencingPolicy;
-use fencing_core::incident::Approval;
 use fencing_core::observed::{NodeView, Observed, Read};
+use fencing_core::settings::Approval;
 use fencing_core::taint::NodePatch;
 use tokio::task::JoinSet;
 

@@ -4,9 +4,10 @@ use super::*;
 use crate::shell::events::Events;
 use fencing_api::conditions::{ESCALATED, HELD, find};
 use fencing_cluster::stop::Stopper;
+use fencing_core::decision::{Decision, Effect};
 use fencing_core::hold::HeldBy;
-use fencing_core::incident::{Approval, Decision, Effect};
 use fencing_core::plan::CONTRADICTION;
+use fencing_core::settings::Approval;
 use jiff::Timestamp;
 
 /// The value of this series; none: there is no such series.

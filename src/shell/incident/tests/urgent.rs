@@ -3,7 +3,7 @@
 use super::rivals::{confirmed, evidence_under};
 use super::two_processes::patch;
 use super::*;
-use fencing_core::incident::Effect;
+use fencing_core::decision::Effect;
 
 /// S8: a successor that does not know of the taint would set it again after somebody has taken it away.
 #[tokio::test]

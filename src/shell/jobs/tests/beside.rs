@@ -2,7 +2,8 @@
 //! out, and none of it may hold the readings up until they are too old.
 
 use super::*;
-use fencing_core::proof::{DeviceReadings, Require};
+use fencing_core::device::DeviceReadings;
+use fencing_core::verification::Require;
 use std::collections::BTreeMap;
 
 /// Longer than any of this can take.
@@ -23,7 +24,7 @@ fn settings_of(devices: &[&str]) -> Settings {
     let now = crate::shell::detect::now();
     Settings {
         levels: devices.iter().map(level).collect(),
-        confirmation: Some(manual_confirmation::ManualConfirmation {
+        confirmation: Some(ManualConfirmation {
             user: "alice".to_owned(),
             node_uid: "uid-1".to_owned(),
             given: fencing_core::delay::Since::at(now.wall, now),

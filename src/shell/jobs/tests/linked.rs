@@ -1,7 +1,7 @@
 //! A machine whose supplies hang on two linked PDUs, which have one address.
 
 use super::*;
-use fencing_core::proof::IdentityRule;
+use fencing_core::identity_rule::IdentityRule;
 use fencing_drivers::pdu::snmp::{Kind, Value as Cell, message};
 use std::net::SocketAddr;
 use tokio::net::UdpSocket;

@@ -4,21 +4,18 @@
 //! not seen through, ours would hang over the machine: it comes back, runs pods, and loses its Node weeks later. So a Node with a finalizer is
 //! not deleted at all, and one that somebody has deleted is no lock: nothing is begun on it, no volume is taken under it, and it is waited for.
 
-use super::super::watch::WATCH_PERIOD;
-use super::super::{Moment, held, wait};
+use super::super::pace::WATCH_PERIOD;
+use crate::decision::{Decision, held, wait};
 use crate::hold::HeldBy;
-use crate::incident::{Decision, Settings};
 use crate::observed::NodeView;
+use crate::plan::round::Moment;
 use crate::quiesce::shorten;
 use crate::release::booted_anew;
+use crate::settings::Settings;
 use crate::stage::Stage;
 
 /// A claim would be gone with the Node, at any moment.
-pub(in crate::plan) fn before_the_claim(
-    s: &Settings,
-    node: &NodeView,
-    t: &Moment,
-) -> Option<Decision> {
+pub(crate) fn before_the_claim(s: &Settings, node: &NodeView, t: &Moment) -> Option<Decision> {
     if !s.deletes_node() || !node.deleting {
         return None;
     }
@@ -32,7 +29,7 @@ pub(in crate::plan) fn before_the_claim(
 }
 
 /// Why no volume is taken from the machine, as the rest of a sentence that says what is waited for.
-pub(in crate::plan) fn is_no_lock(node: &NodeView) -> Option<String> {
+pub(crate) fn is_no_lock(node: &NodeView) -> Option<String> {
     node.deleting.then(|| {
         format!(
             "Node {} is being deleted{} and may be gone at any moment, with the claim: the operator deletes none of them, Kubernetes detaches them six minutes after their pods, unless kube-controller-manager runs with `--disable-force-detach-on-timeout`",
@@ -43,7 +40,7 @@ pub(in crate::plan) fn is_no_lock(node: &NodeView) -> Option<String> {
 }
 
 /// Everything is off the machine, and its Node is neither deleted nor let go. `None`: nothing of that kind is in the way.
-pub(in crate::plan) fn waited_for(s: &Settings, node: &NodeView, t: &Moment) -> Option<Decision> {
+pub(crate) fn waited_for(s: &Settings, node: &NodeView, t: &Moment) -> Option<Decision> {
     let going = || {
         (s.deletes_node() && node.deleting).then(|| {
             format!(
@@ -59,7 +56,7 @@ pub(in crate::plan) fn waited_for(s: &Settings, node: &NodeView, t: &Moment) -> 
 
 /// What only people can end once everything is off the machine. Nobody takes a finalizer away before the Node is deleted, and by then a deletion of ours
 /// could not be taken back. And a machine that is back on a Node that is going must not be given pods: pod GC would delete them by force.
-pub(in crate::plan) fn stuck(s: &Settings, node: &NodeView) -> Option<String> {
+pub(crate) fn stuck(s: &Settings, node: &NodeView) -> Option<String> {
     if !s.deletes_node() {
         return None;
     }
@@ -92,7 +89,7 @@ fn by_whom(node: &NodeView) -> String {
 }
 
 /// What ends it, for people.
-pub(in crate::plan) fn way_out(node: &NodeView) -> &'static str {
+pub(crate) fn way_out(node: &NodeView) -> &'static str {
     match node.finalizers.is_empty() {
         true => "see why it is still there",
         false => {

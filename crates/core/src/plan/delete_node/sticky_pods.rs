@@ -6,12 +6,14 @@
 
 use super::super::abort::give_back;
 use super::super::deadline::QUIESCE_STUCK;
-use super::super::{Moment, READ_PACE, held, poll_again};
+use crate::decision::{Decision, held};
 use crate::hold::HeldBy;
-use crate::incident::{Decision, Settings};
 use crate::memory::Memory;
 use crate::observed::{NodeView, Observed, PodView};
+use crate::plan::pace::{READ_PACE, poll_again};
+use crate::plan::round::Moment;
 use crate::quiesce::{coming_back, name_some};
+use crate::settings::Settings;
 use crate::stage::Stage;
 use std::time::Duration;
 
@@ -19,7 +21,7 @@ use std::time::Duration;
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// Has the last list of an unclaimed node's pods shown one, or that of the claim before? Then it is listed again, and no device is asked.
-pub(in crate::plan) fn is_listed(m: &Memory) -> bool {
+pub(crate) fn is_listed(m: &Memory) -> bool {
     known(m).next().is_some()
 }
 
@@ -30,7 +32,7 @@ fn known(m: &Memory) -> impl Iterator<Item = &PodView> {
 }
 
 /// The node is not claimed while one is there.
-pub(in crate::plan) fn before_the_claim(
+pub(crate) fn before_the_claim(
     m: &mut Memory,
     node: &NodeView,
     o: &Observed,
@@ -49,7 +51,7 @@ pub(in crate::plan) fn before_the_claim(
 }
 
 /// One is found under the claim: that goes, unless a machine has been turned off under it, which is seen through or shouted about.
-pub(in crate::plan) fn under_the_claim(
+pub(crate) fn under_the_claim(
     s: &Settings,
     m: &mut Memory,
     node: &NodeView,

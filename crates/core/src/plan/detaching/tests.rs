@@ -3,14 +3,15 @@
 use super::super::level::CONTRADICTION;
 use super::super::step;
 use super::*;
+use crate::device::DeviceAnswer;
 use crate::fixtures::{
     DATE, bmc, dated, drained, node, off_readings, own_claim, pod, settings, taint as taint_of,
 };
 use crate::hold::HeldBy;
-use crate::incident::Record;
-use crate::memory::{ClaimScoped, DeviceAnswer};
+use crate::memory::ClaimScoped;
 use crate::observed::{AttachmentView, CLAIM, DETACHING, Read};
 use crate::reading::PowerState;
+use crate::settings::Record;
 use fencing_api::settings::{FenceMode, RecoveryStrategy};
 
 mod late;

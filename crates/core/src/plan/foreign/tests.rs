@@ -1,10 +1,11 @@
 //! Whose a mark is that stands without a claim.
 
 use super::*;
+use crate::decision::Effect;
 use crate::fixtures::{self, DATE, drained, node, out_of_service, settings};
-use crate::incident::{Effect, Record};
 use crate::memory::ClaimScoped;
 use crate::observed::{OUT_OF_SERVICE, Read};
+use crate::settings::Record;
 
 fn moment() -> Moment {
     Moment {

@@ -1,15 +1,18 @@
 //! The devices that have turned the machine off, which of them have power again, and what they have said since the release.
 
-use super::super::Moment;
 use super::super::level::{state_name, verified_reading};
-use super::PAUSE;
 use crate::attempt::OnResult;
-use crate::incident::{Device, Settings};
+use crate::device::Device;
+use crate::identity_rule::IdentityRule;
 use crate::memory::Memory;
-use crate::proof::IdentityRule;
+use crate::plan::round::Moment;
 use crate::reading::PowerState;
+use crate::settings::Settings;
 use std::collections::BTreeSet;
 use std::time::Duration;
+
+/// Pause between two commands: a machine takes a moment to read On.
+pub(super) const PAUSE: Duration = Duration::from_secs(30);
 
 /// Devices of one kind that a level has: outlets, or what reads the machine itself.
 pub(super) struct Group {

@@ -3,15 +3,16 @@ mod taken;
 mod wakes;
 
 use super::*;
+use crate::answer::{DeviceReply, Reply};
 use crate::attempt::{OffResult, OnResult};
+use crate::device::DeviceAnswer;
 use crate::fixtures::{DATE, bmc, drained, level, node, settings, taint};
-use crate::incident::{DeviceReply, Record, Reply};
-use crate::memory::DeviceAnswer;
 use crate::observed::{Observed, Read};
 use crate::plan::step as plan_step;
 use crate::power_on::Tries;
 use crate::reading::{Identity, Reading};
 use crate::reply::{Asked, learn};
+use crate::settings::Record;
 
 const RELEASED_AT: u64 = 1_000;
 
@@ -331,7 +332,7 @@ fn another_machine_is_not_turned_on() {
     let other = "99999999-2222-4333-8444-555555555555".to_owned();
     let level = process.settings.levels.first_mut().expect("a level");
     let device = level.devices.first_mut().expect("a device");
-    device.identity = crate::proof::IdentityRule::Is(other);
+    device.identity = crate::identity_rule::IdentityRule::Is(other);
     let waits = process.reads(PowerState::Off, 60);
     assert_eq!(waits.effect, Effect::Wait);
     assert!(waits.message.contains("bmc"), "{}", waits.message);

@@ -1,18 +1,19 @@
 //! What may follow from a proof dies with it.
 
 use super::*;
+use crate::answer::Reply;
 use crate::delay::{Now, Since};
 use crate::fixtures::{
     DATE, attempt, claimed, drained, lease, off_readings, out_of_service, own_claim, pod, settings,
 };
-use crate::incident::Reply;
-use crate::manual_confirmation::{CONFIRMATION_LIFE, ManualConfirmation};
+use crate::identity_rule::IdentityRule;
+use crate::manual_confirmation::CONFIRMATION_LIFE;
 use crate::memory::ClaimScoped;
 use crate::observed::{LeaseView, Read};
-use crate::proof::IdentityRule;
 use crate::quiesce::Quiesce;
 use crate::record;
 use crate::reply::{Asked, learn};
+use crate::settings::ManualConfirmation;
 use fencing_api::fence_status::NodeFenceStatus;
 use std::collections::BTreeSet;
 

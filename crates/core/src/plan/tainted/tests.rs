@@ -2,12 +2,15 @@
 
 use super::*;
 use crate::control::Control;
+use crate::decision::DeviceOrder;
+use crate::device::Device;
+use crate::device::DeviceAnswer;
 use crate::fixtures;
-use crate::incident::{Device, DeviceOrder, Settings};
-use crate::memory::{ClaimScoped, DeviceAnswer, Memory};
+use crate::identity_rule::IdentityRule;
+use crate::memory::{ClaimScoped, Memory};
 use crate::observed::{AttachmentView, CLAIM, NodeView, OUT_OF_SERVICE, Observed, Read, TaintView};
-use crate::proof::IdentityRule;
 use crate::reading::{PowerState, Reading};
+use crate::settings::Settings;
 use fencing_api::settings::FenceMode;
 
 mod gone;

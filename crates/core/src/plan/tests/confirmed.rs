@@ -1,12 +1,13 @@
 //! `recovery.strategy: None`: what the process before this one has proven.
 
 use super::*;
+use crate::device::{Device, Level};
 use crate::fixtures::{bmc, level};
-use crate::incident::{Device, ForeignCommands, Level};
 use crate::plan::completion::late_off;
-use crate::plan::level::order_max;
 use crate::plan::prove::late_on;
+use crate::plan::tries::order_max;
 use crate::proof_source::ProofSource;
+use crate::settings::ForeignCommands;
 use fencing_api::settings::{FenceMode, RecoveryStrategy};
 
 pub(super) const THEN: &str = "2026-01-01T00:00:00Z";

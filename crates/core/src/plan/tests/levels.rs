@@ -1,10 +1,10 @@
 //! Which level has its turn, and how long it waits.
 
-use super::super::level::{current_level, fail, new_attempt, turn_to_confirmed_level};
+use super::super::tries::{current_level, fail, new_attempt, turn_to_confirmed_level};
 use super::*;
-use crate::incident::Level;
-use crate::memory::DeviceAnswer;
-use crate::proof::DeviceReadings;
+use crate::device::DeviceAnswer;
+use crate::device::DeviceReadings;
+use crate::device::Level;
 use crate::reading::PowerState;
 
 /// A second level, of a human's word.

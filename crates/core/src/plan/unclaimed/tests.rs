@@ -1,12 +1,13 @@
 //! What a process may not begin anew that finds nothing of the incident on the Node.
 
 use super::*;
+use crate::device::DeviceAnswer;
 use crate::fixtures::{self, DATE, bmc, drained, node, off_readings, out_of_service, settings};
-use crate::incident::Record;
-use crate::memory::{ClaimScoped, DeviceAnswer};
+use crate::memory::ClaimScoped;
 use crate::observed::Read;
 use crate::plan::is_bare;
 use crate::reading::{PowerState, Reading};
+use crate::settings::Record;
 
 /// The first decision of a new process.
 fn decided(settings: &Settings) -> Decision {

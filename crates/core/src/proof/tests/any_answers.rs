@@ -5,6 +5,7 @@ mod sequences;
 
 use super::*;
 use crate::fixtures::cases;
+use crate::identity_rule::IdentityRule;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;

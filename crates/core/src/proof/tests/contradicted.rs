@@ -1,6 +1,7 @@
 //! What speaks against a device that reads Off: what another one said before it fell silent, and a Lease that was renewed.
 
 use super::*;
+use crate::identity_rule::IdentityRule;
 
 /// S4: a machine that nobody has turned off has not gone off because one of its devices fell silent. One that was turned off may have
 /// taken its device with it, and one that reads On to the end has not.

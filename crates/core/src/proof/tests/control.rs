@@ -1,6 +1,7 @@
 //! Only a device that can read On of the machine proves that it is off.
 
 use super::*;
+use crate::control::Control;
 
 /// S25. What it has read On of in the incident counts only before a command of ours, and only if it is the same device.
 #[test]
@@ -32,11 +33,7 @@ fn an_off_counts_only_from_a_device_that_has_read_on_of_the_machine() {
         let message = format!("{control:?} {commanded} {before:?}");
         match counts {
             true => assert!(outcome.is_ok(), "{message}: {outcome:?}"),
-            false => assert_eq!(
-                outcome,
-                Err(NotProven::no_control("bmc", control)),
-                "{message}"
-            ),
+            false => assert_eq!(outcome, Err(control.missing("bmc")), "{message}"),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Off commands under the taint, as the record counts them.
 
 use super::*;
+use crate::attempt::Attempt;
 
 /// S11: twice in an incident, whoever has sent them: off commands are counted from the taint on, each once, whatever it went to.
 #[test]

@@ -3,6 +3,7 @@
 use super::*;
 use crate::hold::HeldBy;
 use crate::record::adopt::CONTRADICTING_MAX;
+use crate::record::attempts::ATTEMPTS_KEPT;
 use fencing_api::conditions::NODE_CONFIRMED_DOWN;
 
 fn decision(stage: Stage, escalation: Option<(&'static str, String)>) -> Decision {

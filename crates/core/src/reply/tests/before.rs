@@ -1,7 +1,7 @@
 //! What devices say while a command is prepared.
 
 use super::*;
-use crate::proof::Require;
+use crate::verification::Require;
 
 /// Is an Off of `pdu` at 12 s, read before its command, contradicted by the On of `bmc`: read at `on_at` for its own one, or at 11 s before that?
 fn contradicts(

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::delay::{Now, Since};
-use crate::proof::Require;
+use crate::verification::Require;
 
 /// S17, S22: what was silent beside the last readings may answer beside these, and what was stored of them says nothing of these.
 #[test]

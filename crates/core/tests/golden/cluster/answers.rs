@@ -2,10 +2,12 @@
 
 use super::{MACHINE, WALL, World};
 use fencing_api::settings::FenceMode;
+use fencing_core::answer::{DeviceReply, PodList, Reply};
 use fencing_core::attempt::{OffResult, OnResult};
-use fencing_core::incident::{Device, DeviceOrder, DeviceReply, Level, PodList, Reply};
-use fencing_core::memory::DeviceAnswer;
-use fencing_core::proof::DeviceReadings;
+use fencing_core::decision::DeviceOrder;
+use fencing_core::device::DeviceAnswer;
+use fencing_core::device::DeviceReadings;
+use fencing_core::device::{Device, Level};
 use fencing_core::reading::{Identity, PowerState, Reading};
 use fencing_core::record;
 use fencing_core::reply::{Asked, learn};

@@ -1,7 +1,7 @@
 //! What happens in a story to the Node, its Lease, its pods and its volumes, by somebody else's hand.
 
 use super::{MACHINE, WALL, World};
-use fencing_core::incident::Evidence;
+use fencing_core::decision::Evidence;
 use fencing_core::observed::{AttachmentView, CLAIM, ConditionView, NodeView, PodView, TaintView};
 use fencing_core::record;
 use std::collections::BTreeMap;

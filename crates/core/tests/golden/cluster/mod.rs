@@ -15,19 +15,20 @@ use fencing_api::settings::{
     ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
 };
 use fencing_core::control::Control;
+use fencing_core::decision::{Decision, DeviceOrder, Effect};
 use fencing_core::delay::{Now, Since};
+use fencing_core::device::{Device, Level};
 use fencing_core::hold::Hold;
-use fencing_core::incident::{
-    Approval, Decision, Device, DeviceOrder, Effect, ForeignCommands, Level, Record, Settings,
-};
-use fencing_core::manual_confirmation::ManualConfirmation;
+use fencing_core::identity_rule::IdentityRule;
 use fencing_core::memory::Memory;
 use fencing_core::observed::{AttachmentView, LeaseView, NodeView, Observed, PodView, Read};
 use fencing_core::plan::{Moment, needs, step};
-use fencing_core::proof::{IdentityRule, Require, Verification};
 use fencing_core::record;
+use fencing_core::settings::ManualConfirmation;
+use fencing_core::settings::{Approval, ForeignCommands, Record, Settings};
 use fencing_core::stage::Stage;
 use fencing_core::taint::NodePatch;
+use fencing_core::verification::{Require, Verification};
 use jiff::Timestamp;
 use std::time::Duration;
 

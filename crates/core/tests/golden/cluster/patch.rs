@@ -3,7 +3,8 @@
 
 use super::answers::Pending;
 use super::{WALL, World};
-use fencing_core::incident::{Decision, Effect, Reply};
+use fencing_core::answer::Reply;
+use fencing_core::decision::{Decision, Effect};
 use fencing_core::observed::{
     AttachmentView, CLAIM, NodeView, OUT_OF_SERVICE, PodView, Ready, TaintView,
 };

@@ -1,7 +1,7 @@
 //! A cell: how a fault comes about for a driver, and the device with the fault in it.
 
 use crate::ipmi::UUID;
-use fencing_core::proof::IdentityRule;
+use fencing_core::identity_rule::IdentityRule;
 use fencing_drivers::FenceDriver;
 use fencing_testbed::bmc::Plug;
 use fencing_testbed::power::Power;

@@ -2,12 +2,14 @@
 
 use super::cell::Bench;
 use fencing_core::control::Control;
+use fencing_core::device::DeviceReadings;
+use fencing_core::identity_rule::IdentityRule;
+use fencing_core::not_proven::NotProven;
 use fencing_core::observed::{CLAIM, ConditionView, LeaseView, NodeView, TaintView};
 use fencing_core::power_history::PowerHistory;
-use fencing_core::proof::{
-    Case, DeviceReadings, IdentityRule, NotProven, Proof, Require, Verification, judge,
-};
+use fencing_core::proof::{Case, Proof, judge};
 use fencing_core::reading::{PowerState, Reading};
+use fencing_core::verification::{Require, Verification};
 use fencing_drivers::clock::{self, Clock};
 use fencing_drivers::confirm::{ConfirmPlan, Ended, Together, confirm};
 use fencing_drivers::{DeviceError, OffOutcome, OnOutcome};

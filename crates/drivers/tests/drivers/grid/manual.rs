@@ -2,8 +2,8 @@
 
 use super::cell::{Bench, Cell, machine};
 use super::rows::Fault;
+use fencing_core::identity_rule::IdentityRule;
 use fencing_core::manual_confirmation::ValidConfirmation;
-use fencing_core::proof::IdentityRule;
 use fencing_drivers::clock::{self, Clock};
 use fencing_drivers::manual::Manual;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use crate::agent::{
     Agent, Answers, COMMUNITY, OFF, ON, Question, element, int, now, own_address, settings,
 };
 use crate::pdu_snmpd::Rack;
-use fencing_core::proof::IdentityRule;
+use fencing_core::identity_rule::IdentityRule;
 use fencing_drivers::pdu::{Pdu, PduSettings, targets};
 use fencing_testbed::bmc::Plug;
 use fencing_testbed::power::Power;

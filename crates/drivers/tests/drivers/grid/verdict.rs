@@ -11,7 +11,8 @@ use Verdict::{
     NotThisMachine, ReadsOn, ReadsWithin6s, Refuses, Restored, Shared, Succeeds, Unreadable,
 };
 use fencing_core::identity::{Reports, Wire, duplicates};
-use fencing_core::proof::{IdentityRule, NotProven};
+use fencing_core::identity_rule::IdentityRule;
+use fencing_core::not_proven::NotProven;
 use fencing_core::reading::PowerState;
 use fencing_drivers::OffOutcome;
 use fencing_drivers::confirm::Ended;

@@ -1,7 +1,7 @@
 //! The reads for a proof over IPMI.
 
 use super::*;
-use fencing_core::proof::Require;
+use fencing_core::verification::Require;
 use fencing_drivers::confirm::{ConfirmPlan, Ended, Together, confirm};
 use fencing_testbed::power::Power;
 use std::ops::ControlFlow;

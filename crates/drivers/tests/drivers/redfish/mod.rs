@@ -5,8 +5,8 @@ mod vendors;
 
 use crate::device::local_rules;
 use crate::ipmi::{UUID, credentials};
-use fencing_core::proof::Require;
 use fencing_core::reading::{PowerState, Reading};
+use fencing_core::verification::Require;
 use fencing_drivers::address::Address;
 use fencing_drivers::clock::Clock;
 use fencing_drivers::confirm::{ConfirmPlan, Confirmation, Together, confirm};

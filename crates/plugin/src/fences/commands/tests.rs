@@ -1,7 +1,7 @@
 use super::*;
-use fencing_core::incident::Settings;
 use fencing_core::manual_confirmation;
 use fencing_core::plan::confirmation_is_over;
+use fencing_core::settings::Settings;
 use serde_json::{Value, json};
 use std::time::Duration;
 

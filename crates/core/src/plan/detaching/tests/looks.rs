@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::memory::Busy;
-use crate::plan::level::current_level;
+use crate::plan::tries::current_level;
 
 fn anew() -> NodeView {
     NodeView {

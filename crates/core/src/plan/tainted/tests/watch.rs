@@ -1,6 +1,7 @@
 //! When the power is looked at under the taint, and by which level.
 
 use super::*;
+use crate::plan::watch::has_power;
 
 /// A machine that reads Off since `asked`, in a look that ended at `looked` seconds.
 fn off(asked: u64, looked: u64) -> Memory {

@@ -1,6 +1,7 @@
 //! What is tried: answers of any devices, one after the other, and everything else that a proof is judged on.
 
 use super::*;
+use crate::identity_rule::IdentityRule;
 
 fn rule() -> impl Strategy<Value = IdentityRule> {
     prop_oneof![

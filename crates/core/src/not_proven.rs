@@ -1,7 +1,6 @@
 //! Why readings prove nothing, in the words that end up in the NodeFence: each names the device, the value, the rule and the way out.
 
-use super::PROOF_LIFE;
-use crate::control::Control;
+use super::verification::PROOF_LIFE;
 
 /// Why there is no proof, in words for people.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
@@ -146,17 +145,6 @@ pub enum NotProven {
 }
 
 impl NotProven {
-    /// The Off of this device does not count.
-    pub fn no_control(device: &str, control: Control) -> Self {
-        let device = device.to_owned();
-        match control {
-            Control::OffWhileRunning => Self::OffWhileRunning { device },
-            Control::Shown | Control::ShownLately | Control::Missing => {
-                Self::NoPositiveControl { device }
-            }
-        }
-    }
-
     /// Life beside a device that reads Off (S22): it stops the fence, everything else is tried again.
     pub fn is_contradiction(&self) -> bool {
         matches!(

@@ -19,3 +19,6 @@ pub struct Verification {
     /// They must lie at least this far apart, first answer to last question.
     pub window: Duration,
 }
+
+/// A proof dies this long after its last reading was asked for.
+pub const PROOF_LIFE: Duration = Duration::from_secs(15);

@@ -1,9 +1,8 @@
 //! What became of an effect: what the API server and the devices have answered.
 
-use super::super::attempt::{OffResult, OnResult};
-use super::super::memory::DeviceAnswer;
-use super::super::observed::PodView;
-use super::super::proof::DeviceReadings;
+use super::attempt::{OffResult, OnResult};
+use super::device::{DeviceAnswer, DeviceReadings};
+use super::observed::PodView;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

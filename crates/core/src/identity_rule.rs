@@ -1,7 +1,7 @@
 //! Which machine has to answer: what was pinned for the node, against what the device says of its machine.
 
-use super::NotProven;
-use crate::reading::Identity;
+use super::not_proven::NotProven;
+use super::reading::Identity;
 
 /// How the machine behind a device is recognised (S5).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -1,75 +1,18 @@
-//! One incident: its frozen settings, what can be done next, and what became of it. What a process remembers of it is in [`memory`](super::memory).
+//! The settings of an incident, frozen when it is opened, what the record says of the time before this process, and the few inputs that may still
+//! stop or narrow it.
 
-mod answer;
-
-pub use answer::{DeviceReply, PodList, Reply};
-
-use super::attempt::{Attempt, OffResult, OnAttempt};
-use super::control::Control;
-use super::delay::HeldCondition;
-use super::hold::HeldBy;
-use super::manual_confirmation::ManualConfirmation;
-use super::observed::{DETACHING, NodeView, OUT_OF_SERVICE, PodView};
+use super::delay::{HeldCondition, Since};
+use super::device::{Device, Level};
+use super::observed::{DETACHING, NodeView, OUT_OF_SERVICE};
 use super::power_on::{PowerOn, Tries};
-use super::proof::{DeviceReadings, IdentityRule, Require, Verification};
-use super::stage::Stage;
-use super::taint::{self, Detachment, NodeDeletion, NodePatch};
+use super::taint;
+use super::verification::Verification;
 use fencing_api::settings::{
     ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
 };
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// A device of a level, resolved for this node.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Device {
-    /// FenceDevice name.
-    pub name: String,
-    /// `<uid>/<generation>` of the FenceDevice: what was read from another version of it proves nothing.
-    pub version: String,
-    /// Who must answer there.
-    pub identity: IdentityRule,
-    /// A human answers for it, see [`super::word`].
-    pub manual: bool,
-    /// It reads outlets, and not the machine: one that has power says nothing of a machine that was switched off otherwise.
-    pub outlets: bool,
-    /// Has it shown that it can read On of this node's machine?
-    pub control: Control,
-}
-
-/// One way to fence the node: AND or OR over its devices. Levels are tried one after the other (Pacemaker's topology).
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Level {
-    /// Name of the level in the policy.
-    pub name: String,
-    /// How many of its devices must be off.
-    pub require: Require,
-    /// Tries before the next level's turn.
-    pub attempts_max: u32,
-    /// Pause between two tries.
-    pub retry_period: Duration,
-    /// How long the level may take as a whole, its tries and the pauses between them.
-    pub timeout: Duration,
-    /// The devices that serve this node; a level without any is passed over.
-    pub devices: Vec<Device>,
-}
-
-impl Level {
-    /// Does it rest on a human's word alone?
-    pub fn is_manual(&self) -> bool {
-        self.devices.iter().all(|device| device.manual) && !self.devices.is_empty()
-    }
-
-    /// Were as many off commands sent as it needs? Then the power is read next, otherwise another off may be.
-    pub fn is_commanded(&self, results: &BTreeMap<String, OffResult>) -> bool {
-        let is_sent = |device: &Device| results.get(&device.name).is_some_and(OffResult::is_sent);
-        match self.require {
-            Require::All => self.devices.iter().all(is_sent),
-            Require::Any => self.devices.iter().any(is_sent),
-        }
-    }
-}
 
 /// A human's answer to the incident.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -92,6 +35,19 @@ impl Approval {
             Self::NotNeeded | Self::Awaited | Self::Approved(_) => None,
         }
     }
+}
+
+/// What was confirmed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManualConfirmation {
+    /// Who.
+    pub user: String,
+    /// UID of the Node that it is about.
+    pub node_uid: String,
+    /// When.
+    pub given: Since,
+    /// It was dated later than it was heard of.
+    pub is_ahead: bool,
 }
 
 /// What the NodeFence's status says of the time before this process. Bookkeeping only: no taint and no power command
@@ -252,119 +208,6 @@ impl Settings {
         let all = self.levels.iter().flat_map(|level| &level.devices);
         all.filter(move |device| !device.manual && !device.outlets && !is_own(device))
     }
-}
-
-/// A pod to delete by force, by name and uid, while the proof lives.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Eviction {
-    /// The pods.
-    pub pods: Vec<PodView>,
-    /// Not to be sent after this moment (time since boot).
-    pub valid_until: Duration,
-}
-
-/// The facts a proof rests on, for the record.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Evidence {
-    /// The claim under which it was won.
-    pub claim: String,
-    /// UID of the Node.
-    pub node_uid: String,
-    /// Boot that was fenced.
-    pub boot_id: String,
-    /// The kubelet's last Lease.
-    pub lease_renew_time: String,
-    /// The kubelet's last report ([`super::observed::NodeView::last_report`]).
-    pub last_report: String,
-    /// Name of the level whose devices gave them.
-    pub level: String,
-    /// They are a human's word.
-    pub by_confirmation: bool,
-    /// Readings per device.
-    pub readings: Vec<DeviceReadings>,
-}
-
-/// What to ask of the level's devices, or command them. The answer comes later, as a [`Reply`].
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum DeviceOrder {
-    /// One reading of each.
-    ReadPower,
-    /// Off, by this attempt; the claim is read again right before each command goes out (F12).
-    Off(Attempt),
-    /// On, by this attempt; the Node and the NodeFence are read again right before each command goes out.
-    On(OnAttempt),
-    /// Readings in a session of its own until they could prove it, over this window at least, or time is up.
-    Confirm {
-        /// First answer to last question.
-        window: Duration,
-    },
-}
-
-/// The one thing to do next.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Nothing until something changes, or until the decision's `wake`.
-    Wait,
-    /// Write a human's incident down as bound to this Node and boot.
-    Bind {
-        /// Node UID.
-        uid: String,
-        /// Boot ID.
-        boot_id: String,
-    },
-    /// Put our claim on the Node.
-    Claim(NodePatch),
-    /// Take our claim away.
-    DropClaim(NodePatch),
-    /// Write the attempt down before its commands go out.
-    RecordIntent(Attempt),
-    /// The same of an on command.
-    RecordOn(OnAttempt),
-    /// Device work with the devices of this level, under this number.
-    Device {
-        /// Question or command.
-        order: DeviceOrder,
-        /// Index of the level in the settings.
-        level: usize,
-        /// How long it may take.
-        limit: Duration,
-        /// To be given back with the answer.
-        number: u64,
-    },
-    /// Write the evidence down before anything destructive.
-    StoreEvidence(Box<Evidence>),
-    /// Delete the stuck pods.
-    Evict(Eviction),
-    /// Set `out-of-service`, or the taint under which volumes are detached ([`super::taint::detaching`]).
-    Taint(NodePatch),
-    /// Delete VolumeAttachments.
-    Detach(Detachment),
-    /// Delete the Node.
-    DeleteNode(NodeDeletion),
-    /// Take `out-of-service` and the claim away.
-    Release(NodePatch),
-    /// End the incident in the decision's stage.
-    Close,
-}
-
-/// A decision, and the words that explain it.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Decision {
-    /// What to do.
-    pub effect: Effect,
-    /// Where the incident stands.
-    pub stage: Stage,
-    /// Why, for the NodeFence, the event and the log.
-    pub message: String,
-    /// What holds the incident back: metric label, and reason of the condition `Held`. None in stage Held: what did before, nothing new is
-    /// known.
-    pub held: Option<HeldBy>,
-    /// A human is needed: `(reason, message)`.
-    pub escalation: Option<(&'static str, String)>,
-    /// Look again at this moment at the latest (time since boot).
-    pub wake: Option<Duration>,
-    /// The stage is late from this moment on (time since boot).
-    pub deadline: Option<Duration>,
 }
 
 #[cfg(test)]

@@ -1,0 +1,41 @@
+//! What an incident has come to, in messages.
+
+use crate::memory::Memory;
+use crate::proof_source::ProofSource;
+use crate::settings::Settings;
+
+/// A word is no proof, though it stands for one.
+pub(super) fn is_by_confirmation(m: &Memory) -> bool {
+    m.proven_off_by == Some(ProofSource::Confirmation)
+}
+
+/// What was known of the machine.
+pub(super) fn was_down(m: &Memory) -> &'static str {
+    match is_by_confirmation(m) {
+        true => "the machine counted as down on a human's word",
+        false => "the machine was proven down",
+    }
+}
+
+/// The end of an incident that only proves.
+pub(super) fn confirmed(m: &Memory) -> String {
+    let what = match is_by_confirmation(m) {
+        true => "counts as down on a human's word",
+        false => "is proven down",
+    };
+    format!("the machine {what}; `recovery.strategy: None` wants nothing more")
+}
+
+/// What an incident that has done all that it was for has come to. Whoever has adopted a taint does not know which it was once it is gone.
+pub(super) fn released(s: &Settings, m: &Memory) -> String {
+    let mark = match s.adopted {
+        true => "taint".to_owned(),
+        false => format!("`{}`", s.mark()),
+    };
+    let free = format!("its pods and volumes are free, the operator's {mark} is gone again");
+    // By which proof it was set nobody knows.
+    match s.adopted {
+        true => free,
+        false => format!("{}, {free}", was_down(m)),
+    }
+}

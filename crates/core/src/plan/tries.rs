@@ -1,0 +1,338 @@
+//! The tries of a level: whose turn it is, for how long, and what follows from one that failed.
+
+use super::level::{CONTRADICTION, DEVICE_FAILED, uncontrolled};
+use super::round::Moment;
+use crate::attempt::Attempt;
+use crate::decision::{Decision, DeviceOrder, Effect, wait};
+use crate::device::{Device, DeviceReadings, Level};
+use crate::manual_confirmation::valid_confirmation;
+use crate::memory::Memory;
+use crate::observed::{LeaseView, Read};
+use crate::settings::Settings;
+use crate::stage::Stage;
+use crate::verification::Require;
+use fencing_api::settings::ORDER_SECONDS_MIN;
+use std::time::Duration;
+
+/// A device has this long to answer, its turn and a call of 15 s included, however little time its level has left.
+pub(super) const ORDER_MIN: Duration = Duration::from_secs(ORDER_SECONDS_MIN);
+
+/// Longest pause between two rounds over all levels.
+pub(super) const ROUND_PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// A human's word is given: the level that rests on it has its turn at once, once.
+pub(super) fn turn_to_confirmed_level(
+    s: &Settings,
+    m: &mut Memory,
+    lease: &Read<LeaseView>,
+    now: Duration,
+) {
+    // Readings that have just arrived are judged first: they may contradict, or prove it better.
+    let is_occupied = m.busy.is_some() || m.under_claim.readings.is_some();
+    if m.confirmation_tried.is_some()
+        || m.confirmation_refused.is_some()
+        || is_occupied
+        || valid_confirmation(s, now).is_err()
+    {
+        return;
+    }
+    if let Some(index) = s.levels.iter().position(Level::is_manual) {
+        m.confirmation_tried = Some(m.orders);
+        m.retry_at = None;
+        turn_to(m, index);
+        m.under_claim.answers.clear();
+        // The readings beside it last a whole Lease: what lives renews it within them, and what renewed it before may be off since.
+        m.under_claim.lease_before = lease.present().cloned();
+    }
+}
+
+/// An off command to all devices of the level. It takes the place of the one before it, which may still land (S23).
+pub(super) fn new_attempt(s: &Settings, m: &mut Memory, level: &Level, t: &Moment) -> Attempt {
+    m.drop_attempt(t.now + s.late_effect);
+    m.under_claim.lease_after_off = false;
+    m.attempts += 1;
+    let devices = level.devices.iter().map(|device| device.name.clone());
+    // Who reads Off already, or nothing, is not what turns it off: a machine that was saved to disk is never resumed by the operator (R8).
+    let on = level.devices.iter();
+    let on = on.filter(|device| m.power_history.has_power(&device.name));
+    let versions = on.map(|device| (device.name.clone(), device.version.clone()));
+    let attempt = Attempt {
+        id: format!("{}-{}", t.nonce, s.record.attempts + m.attempts),
+        level: level.name.clone(),
+        devices: devices.collect(),
+        versions: versions.collect(),
+        limit: time_left(m, level, t.now),
+        recorded: false,
+        contested: m.late_off_until(t.now).is_some(),
+        results: Default::default(),
+    };
+    m.attempt.insert(attempt).clone()
+}
+
+/// Device work with the level that is tried now, for as long as the level may still take.
+pub(super) fn order(m: &mut Memory, level: &Level, order: DeviceOrder, now: Duration) -> Effect {
+    m.begin(matches!(order, DeviceOrder::Off(_)));
+    m.level_since.get_or_insert(now);
+    Effect::Device {
+        order,
+        level: m.level,
+        limit: time_left(m, level, now),
+        number: m.orders,
+    }
+}
+
+/// How long what is begun now with the level may take: from its first try on its time runs, until it has been successful.
+pub(super) fn time_left(m: &Memory, level: &Level, now: Duration) -> Duration {
+    if m.tainted {
+        return level.timeout;
+    }
+    let until = m.level_since.unwrap_or(now) + level.timeout;
+    until.saturating_sub(now).max(ORDER_MIN)
+}
+
+/// The longest that an order to the level may take.
+pub(super) fn order_max(level: &Level) -> Duration {
+    level.timeout.max(ORDER_MIN)
+}
+
+/// The level answers well; unless it has failed before, what is waited for now is not its time.
+pub(super) fn not_failed(m: &mut Memory) {
+    if m.failures == 0 {
+        m.level_since = None;
+    }
+}
+
+/// It is this level's turn, from its first try on.
+pub(super) fn turn_to(m: &mut Memory, level: usize) {
+    m.level = level;
+    m.failures = 0;
+    m.level_since = None;
+}
+
+/// A human is needed, and the tries go on.
+pub(super) fn in_trouble(m: &Memory, decision: Decision) -> Decision {
+    let lies = m.contradictions.last().filter(|_| m.is_contradicted());
+    let message = match (m.alarm, lies) {
+        (Some(CONTRADICTION), Some(lies)) => Some(format!(
+            "{lies}; nothing more is commanded: see which machine each device of the node is wired to, and cut this one's power by hand; it goes on once they all read Off; or correct the FenceDevice, release this NodeFence (`spec.desiredState: Released`) and create another"
+        )),
+        _ => m.last_failure.clone(),
+    };
+    match (message, m.alarm) {
+        (Some(message), Some(reason)) => decision.escalated(reason, message),
+        _ => decision,
+    }
+}
+
+/// The level that is tried now; levels without a device for this node are passed over.
+pub(super) fn current_level(s: &Settings, m: &mut Memory) -> Option<Level> {
+    let count = s.levels.len();
+    let index = (0..count)
+        .map(|step| (m.level + step) % count)
+        .find(|index| {
+            let level = s.levels.get(*index);
+            level.is_some_and(|level| is_usable(m, level))
+        })?;
+    if index != m.level {
+        turn_to(m, index);
+    }
+    s.levels.get(index).cloned()
+}
+
+/// A level has its turn if it serves the node, and not by a word that was refuted.
+pub(super) fn is_usable(m: &Memory, level: &Level) -> bool {
+    let is_refuted = level.is_manual() && m.confirmation_refused.is_some();
+    !level.devices.is_empty() && !is_refuted
+}
+
+/// What serves the node when it is claimed is what has to prove it down.
+pub(super) fn note_devices(s: &Settings, m: &mut Memory) {
+    let names = |level: &Level| {
+        level
+            .devices
+            .iter()
+            .map(|device| device.name.clone())
+            .collect()
+    };
+    let levels = s.levels.iter();
+    m.under_claim.devices_claimed = levels
+        .map(|level| (level.name.clone(), names(level)))
+        .collect();
+}
+
+/// A level that needs all of its devices has lost one since the claim: what is left proves nothing, an edit only ever
+/// narrows a fence (S15).
+pub(super) fn lost_device(m: &Memory, level: &Level) -> Option<String> {
+    let claimed = m.under_claim.devices_claimed.get(&level.name)?;
+    let is_there = |name: &&String| level.devices.iter().any(|device| device.name == **name);
+    let lost = claimed.iter().find(|name| !is_there(name));
+    lost.filter(|_| level.require == Require::All).map(|name| {
+        format!(
+            "FenceDevice {name} of level {} served the node when it was claimed and no longer does; bring it back",
+            level.name
+        )
+    })
+}
+
+/// A try has failed: again after a pause; after its last try, or its whole time, the next level; then a longer pause and all of them
+/// again. From then on a human is called.
+pub(super) fn fail(s: &Settings, m: &mut Memory, message: String, now: Duration) {
+    m.failures += 1;
+    m.forget_denial();
+    let Some(level) = current_level(s, m) else {
+        m.last_failure = Some(message);
+        return;
+    };
+    m.level_failures.insert(level.name.clone(), message);
+    let mut pause = level.retry_period;
+    let is_late = m
+        .level_since
+        .is_some_and(|since| now.saturating_sub(since) >= level.timeout);
+    if m.failures >= level.attempts_max || is_late {
+        let usable: Vec<usize> = (0..s.levels.len())
+            .filter(|index| {
+                let level = s.levels.get(*index);
+                level.is_some_and(|level| is_usable(m, level))
+            })
+            .collect();
+        match usable.iter().find(|index| **index > m.level) {
+            Some(next) => {
+                turn_to(m, *next);
+                pause = Duration::ZERO;
+            }
+            None => {
+                turn_to(m, usable.first().copied().unwrap_or(0));
+                m.rounds = m.rounds.saturating_add(1);
+            }
+        }
+    }
+    m.alarm = match m.is_contradicted() {
+        true => Some(CONTRADICTION),
+        false => (m.rounds > 0).then_some(DEVICE_FAILED),
+    };
+    m.last_failure = Some(why_all(s, m));
+    let pause = pause * 2u32.pow(m.rounds.saturating_sub(1).min(4));
+    m.retry_at = Some(now + pause.min(ROUND_PAUSE_MAX.max(level.retry_period)));
+}
+
+/// Why each of the levels failed last, in their order, and the last way out once all of them have.
+pub(super) fn why_all(s: &Settings, m: &Memory) -> String {
+    let failed = s.levels.iter().filter_map(|level| {
+        let message = m.level_failures.get(&level.name)?;
+        Some((&level.name, message))
+    });
+    let failed: Vec<_> = failed.collect();
+    let mut message: Vec<String> = match *failed {
+        [(_, message)] => vec![message.clone()],
+        _ => {
+            let all = failed
+                .iter()
+                .map(|(name, message)| format!("level {name}: {message}"));
+            all.collect()
+        }
+    };
+    let mut devices = s.levels.iter().flat_map(|level| &level.devices);
+    // Another try shows nothing else.
+    let is_stuck = devices.any(|device| uncontrolled(s, m, device).is_some());
+    if (m.rounds > 0 || is_stuck) && s.confirmation.is_none() {
+        let way_out =
+            "if you know that the machine has no power, confirm it by `spec.manualConfirmation`";
+        message.push(way_out.to_owned());
+    }
+    message.join("; ")
+}
+
+/// S23: whose off command of this try may still land, for whoever is called meanwhile.
+pub(super) fn unresolved(m: &Memory) -> String {
+    let results = m.attempt.iter().flat_map(|attempt| &attempt.results);
+    let unresolved = results.filter(|(_, result)| result.is_unresolved());
+    let devices: Vec<&str> = unresolved.map(|(device, _)| device.as_str()).collect();
+    if devices.is_empty() {
+        return String::new();
+    }
+    format!(
+        "; the off command to FenceDevice {} is unresolved: it may land late; if the machine stays on, see what the device's log says, or cut its power elsewhere",
+        devices.join(", ")
+    )
+}
+
+/// The stage of device work under the claim.
+pub(super) fn busy_stage(m: &Memory) -> Stage {
+    match (&m.attempt, m.under_claim.quiesce.since) {
+        (_, None) => Stage::Quiescing,
+        (Some(attempt), _) if attempt.results.is_empty() => Stage::Fencing,
+        _ => Stage::Verifying,
+    }
+}
+
+/// Devices are resolved live, so a level may have gained or lost one: a command that was written down for others, or readings
+/// of others, are none of this level's; nor are readings of a FenceDevice that was corrected since, or that has lost its positive control (S25).
+/// The command may still land until `late` (S23).
+pub(super) fn forget_other_devices(m: &mut Memory, level: &Level, late: Duration) {
+    let now: Vec<&String> = level.devices.iter().map(|device| &device.name).collect();
+    if let Some(attempt) = &m.attempt
+        && (attempt.level != level.name || !attempt.devices.iter().eq(now))
+    {
+        m.drop_attempt(late);
+        m.under_claim.readings = None;
+    }
+    let asked_now = |(read, device): (&DeviceReadings, &Device)| {
+        (&read.device, &read.version, &read.identity)
+            == (&device.name, &device.version, &device.identity)
+            && (device.control.is_shown() || !read.control.is_shown())
+    };
+    if let Some(readings) = &m.under_claim.readings
+        && (readings.len() != level.devices.len()
+            || !readings.iter().zip(&level.devices).all(asked_now))
+    {
+        m.under_claim.readings = None;
+    }
+}
+
+/// The try has failed: forget its command and its readings, keep the claim, try again or by the next level.
+pub(super) fn try_again(s: &Settings, m: &mut Memory, message: String, t: &Moment) -> Decision {
+    m.drop_attempt(t.now + s.late_effect);
+    m.under_claim.readings = None;
+    // Without a command nothing lets the Lease count anew, so one renewal would refute every later try. It may be forgotten: readings span a whole
+    // Lease by now ([`span`]).
+    if m.is_contradicted() {
+        m.under_claim.lease_before = None;
+    }
+    fail(s, m, message.clone(), t.now);
+    in_trouble(m, wait(busy_stage(m), message)).until(m.retry_at.unwrap_or(t.now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+
+    /// L1: its orders share the time of a level. A device has a moment to answer even at the end of it, and what a level that has not
+    /// failed waits for is not its time.
+    #[test]
+    fn the_time_of_a_level_is_shared_by_all_that_is_asked_of_it() {
+        let level = Level {
+            timeout: Duration::from_secs(100),
+            ..fixtures::level()
+        };
+        let mut m = Memory::default();
+        let seconds_left = |m: &mut Memory, now| {
+            let effect = order(m, &level, DeviceOrder::ReadPower, Duration::from_secs(now));
+            match effect {
+                Effect::Device { limit, .. } => limit.as_secs(),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(seconds_left(&mut m, 1000), 100);
+        assert_eq!(seconds_left(&mut m, 1060), 40);
+        assert_eq!(seconds_left(&mut m, 1095), 25);
+        m.failures = 1;
+        not_failed(&mut m);
+        assert_eq!(seconds_left(&mut m, 1097), 25);
+        m.failures = 0;
+        not_failed(&mut m);
+        assert_eq!(seconds_left(&mut m, 1098), 100);
+        m.tainted = true;
+        assert_eq!(seconds_left(&mut m, 5000), 100);
+    }
+}
