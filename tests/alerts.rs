@@ -111,7 +111,7 @@ fn each_alert_says_what_is_wrong_how_bad_it_is_and_where_to_read_on() {
     }
 }
 
-/// The words with which the core's decisions call a human or hold an incident: all in its planning and of its control that begin with a capital
+/// The words with which the core's decisions call a human or hold an incident: all in its planning, of its control and its escalations that begin with a capital
 /// letter, but for the few that are of something else.
 fn reasons_of_decisions() -> BTreeSet<String> {
     // An approval that is waited for has a runbook of its own.
@@ -125,8 +125,10 @@ fn reasons_of_decisions() -> BTreeSet<String> {
     ];
     let files = fs::read_dir(root().join("crates/core/src/plan")).expect("the folder");
     let files = files.map(|it| it.expect("a file").path());
-    let files =
-        files.chain(["hold.rs", "control.rs"].map(|it| root().join("crates/core/src").join(it)));
+    let files = files.chain(
+        ["hold.rs", "control.rs", "escalation.rs"]
+            .map(|it| root().join("crates/core/src").join(it)),
+    );
     let sources = files.filter(|it| it.extension().is_some_and(|it| it == "rs"));
     let mut reasons = BTreeSet::new();
     for source in sources.filter(|it| !it.ends_with("tests.rs")) {

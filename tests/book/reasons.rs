@@ -6,9 +6,10 @@ use std::fs;
 use std::path::Path;
 
 /// Where the sources name reasons of conditions and Events. Tests aside, whatever looks like one there has to be explained.
-const NAMED_IN: [&str; 19] = [
+const NAMED_IN: [&str; 20] = [
     "crates/core/src/plan",
     "crates/core/src/control.rs",
+    "crates/core/src/escalation.rs",
     "crates/core/src/assess.rs",
     "crates/core/src/assess/others.rs",
     "crates/core/src/assess/words.rs",

@@ -5,6 +5,9 @@
 //! fenced, and has not read Off of the running machine since. It is learned by the probes and kept in the status of the FenceDevice, like
 //! the identity ([`super::identity`]). What the device reads once the node is silent changes nothing: a machine that is down reads Off.
 
+pub use super::escalation::{NO_POSITIVE_CONTROL, OFF_WHILE_RUNNING};
+
+use super::escalation::Escalation;
 use super::identity;
 use super::not_proven::NotProven;
 use super::observed::{NodeView, Ready};
@@ -14,11 +17,6 @@ use jiff::{SignedDuration, Timestamp};
 
 /// From a node's silence to the decision: Kubernetes reports it after 50 s, and by default a policy waits for 60 s more.
 const DETECTION: SignedDuration = SignedDuration::from_secs(120);
-
-/// Reason: the device has not read On while the Node was Ready in this boot.
-pub const NO_POSITIVE_CONTROL: &str = "NoPositiveControl";
-/// Reason: the device read Off while the kubelet renewed its Lease.
-pub const OFF_WHILE_RUNNING: &str = "OffWhileRunning";
 
 /// What a device read last of the running machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -45,6 +43,14 @@ impl Control {
     /// Does an Off of the device count?
     pub fn is_shown(self) -> bool {
         matches!(self, Self::Shown | Self::ShownLately)
+    }
+
+    /// As a call for a human.
+    pub fn escalation(self) -> Escalation {
+        match self {
+            Self::OffWhileRunning => Escalation::OffWhileRunning,
+            Self::Shown | Self::ShownLately | Self::Missing => Escalation::NoPositiveControl,
+        }
     }
 
     /// Why an Off of this device proves nothing.

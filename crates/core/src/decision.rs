@@ -2,6 +2,7 @@
 
 use super::attempt::{Attempt, OnAttempt};
 use super::device::DeviceReadings;
+use super::escalation::Escalation;
 use super::hold::HeldBy;
 use super::observed::PodView;
 use super::stage::Stage;
@@ -114,7 +115,7 @@ pub struct Decision {
     /// known.
     pub held: Option<HeldBy>,
     /// A human is needed: `(reason, message)`.
-    pub escalation: Option<(&'static str, String)>,
+    pub escalation: Option<(Escalation, String)>,
     /// Look again at this moment at the latest (time since boot).
     pub wake: Option<Duration>,
     /// The stage is late from this moment on (time since boot).
@@ -153,7 +154,7 @@ impl Decision {
         self
     }
 
-    pub(crate) fn escalated(mut self, reason: &'static str, message: String) -> Self {
+    pub(crate) fn escalated(mut self, reason: Escalation, message: String) -> Self {
         self.escalation = Some((reason, message));
         self
     }

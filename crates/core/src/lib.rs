@@ -40,6 +40,7 @@ pub mod decision;
 pub mod delay;
 pub mod device;
 pub mod election;
+pub mod escalation;
 pub mod exclusions;
 #[cfg(any(test, feature = "testing"))]
 pub mod fixtures;

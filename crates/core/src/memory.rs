@@ -5,6 +5,7 @@
 
 use super::attempt::{Attempt, OffResult};
 use super::device::{DeviceAnswer, DeviceReadings};
+use super::escalation::Escalation;
 use super::observed::{LeaseView, NodeView, PodView};
 use super::power_history::PowerHistory;
 use super::power_on::TurningOn;
@@ -77,7 +78,7 @@ pub struct Memory {
     /// Why each level failed last, by the level's name.
     pub level_failures: BTreeMap<String, String>,
     /// The last try's failure calls for a human, for this reason, until a try succeeds.
-    pub alarm: Option<&'static str>,
+    pub alarm: Option<Escalation>,
     /// When the last look had ended (time since boot). One that waited for a device that hangs is as old as its last answer: it would else
     /// begin again and again.
     pub read_at: Duration,

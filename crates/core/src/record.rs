@@ -137,13 +137,8 @@ pub fn stage(
     // Opened with the first reason to call somebody, closed when the reason is gone; never shown while there was none.
     match &decision.escalation {
         Some((reason, message)) => {
-            set(
-                conditions,
-                ESCALATED,
-                ConditionStatus::True,
-                reason,
-                message,
-            );
+            let is = ConditionStatus::True;
+            set(conditions, ESCALATED, is, reason.as_str(), message);
         }
         None if find(conditions, ESCALATED).is_some() => {
             let message = "nobody is needed any more";

@@ -19,6 +19,7 @@ use super::resolve::Moments;
 use fencing_api::fence::NodeFence;
 use fencing_api::fence_status::NodeFenceStatus;
 use fencing_core::answer::DeviceReply;
+use fencing_core::escalation::Escalation;
 use fencing_core::hold::HeldBy;
 use fencing_core::memory::Memory;
 use fencing_core::observed::Read;
@@ -90,7 +91,7 @@ pub struct Incident {
 struct Told {
     stage: Stage,
     held: Option<HeldBy>,
-    escalation: Option<&'static str>,
+    escalation: Option<Escalation>,
 }
 
 /// A job that may not have answered yet.

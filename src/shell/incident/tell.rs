@@ -7,9 +7,9 @@ use fencing_api::conditions::{ESCALATED, HELD, find};
 use fencing_api::fence::NodeFence;
 use fencing_api::fence_status::{Attempt, NodeFenceStatus, PowerReading};
 use fencing_core::decision::Decision;
+use fencing_core::escalation::Escalation;
 use fencing_core::hold::HeldBy;
 use fencing_core::observed::Observed;
-use fencing_core::plan::CONTRADICTION;
 use fencing_core::record;
 use fencing_core::settings::{Approval, Settings};
 use fencing_core::stage::Stage;
@@ -60,8 +60,13 @@ impl Round<'_> {
             .escalation
             .as_ref()
             .map_or(&decision.message, |(_, words)| words);
-        let reason = escalation.map_or_else(|| decision.stage.to_string(), str::to_owned);
-        self.log(settings, decision, escalation, words);
+        let reason = escalation.map_or_else(|| decision.stage.to_string(), |it| it.to_string());
+        self.log(
+            settings,
+            decision,
+            escalation.map(Escalation::as_str),
+            words,
+        );
         let warning = escalation.is_some() || decision.stage == Stage::Held;
         self.context
             .events
@@ -138,7 +143,7 @@ impl Round<'_> {
             escalated_reason: decision
                 .escalation
                 .as_ref()
-                .map(|(reason, _)| (*reason).to_owned()),
+                .map(|(reason, _)| reason.to_string()),
         });
     }
 
@@ -147,8 +152,10 @@ impl Round<'_> {
     fn count_contradiction(&self, decision: &Decision) {
         let escalation = decision.escalation.as_ref().map(|(reason, _)| *reason);
         let before = find(&self.incident.status.conditions, ESCALATED);
-        let is_known = before.is_some_and(|it| it.status == "True" && it.reason == CONTRADICTION);
-        if escalation != Some(CONTRADICTION) || is_known {
+        let contradiction = Escalation::FenceContradiction;
+        let is_known =
+            before.is_some_and(|it| it.status == "True" && it.reason == contradiction.as_str());
+        if escalation != Some(contradiction) || is_known {
             return;
         }
         let policy = self.fence.spec.policy_name.as_deref();

@@ -1,11 +1,11 @@
 //! The claim is given back: why, and only once no command of ours is on its way any more.
 
-use super::level::CONTRADICTION;
 use super::round::Moment;
 use super::tries::busy_stage;
 use crate::attempt::OffResult;
 use crate::decision::{Decision, Effect, act, wait};
 use crate::delay::HeldCondition;
+use crate::escalation::Escalation;
 use crate::memory::Memory;
 use crate::observed::{NodeView, Observed, Ready};
 use crate::proof_source::ProofSource;
@@ -122,7 +122,7 @@ pub(super) fn accuse(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) 
         // Another report may have been on its way all the while.
         m.proof_refuted |= is_refuted && node.ready() == Ready::True;
         m.accused = Some(accused);
-        m.alarm = Some(CONTRADICTION);
+        m.alarm = Some(Escalation::FenceContradiction);
     }
 }
 
@@ -250,14 +250,14 @@ pub(super) fn abort(
 
 /// Whoever is called because a device lies has to look at it, though the incident ends.
 pub(super) fn still_accused(m: &Memory, decision: Decision) -> Decision {
-    if m.alarm != Some(CONTRADICTION) {
+    if m.alarm != Some(Escalation::FenceContradiction) {
         return decision;
     }
     let message = match m.contradictions.last() {
         Some(before) => format!("{}; before that, {before}", decision.message),
         None => decision.message.clone(),
     };
-    decision.escalated(CONTRADICTION, message)
+    decision.escalated(Escalation::FenceContradiction, message)
 }
 
 /// Takes a claim away that nothing can be built on; the incident goes on without it.

@@ -21,6 +21,7 @@ use super::tries::{
 use super::unclaimed::{awaiting_approval, bind};
 use crate::decision::{Decision, Effect, act, held, wait};
 use crate::device::Level;
+use crate::escalation::Escalation;
 use crate::hold::{HeldBy, Hold};
 use crate::manual_confirmation::valid_confirmation;
 use crate::memory::{Memory, OwnClaim};
@@ -185,7 +186,7 @@ fn undated(m: &mut Memory, node: &NodeView, claim: &str, t: &Moment) -> Decision
     );
     m.retry_at = Some(t.now + UNDATED_PAUSE);
     m.last_failure = Some(message.clone());
-    m.alarm = Some("ClaimUndated");
+    m.alarm = Some(Escalation::ClaimUndated);
     let decision = give_back(m, node, claim, Stage::Checking, message);
     in_trouble(m, decision)
 }

@@ -2,11 +2,11 @@
 //! took a moment to go down.
 
 use super::abort::drop_claim;
-use super::level::CONTRADICTION;
 use super::round::Moment;
 use super::tries::in_trouble;
 use crate::decision::{Decision, wait};
 use crate::device::{DeviceReadings, Level};
+use crate::escalation::Escalation;
 use crate::manual_confirmation;
 use crate::memory::{CONTRADICTIONS_KEPT, Memory};
 use crate::not_proven::NotProven;
@@ -75,7 +75,7 @@ pub(super) fn after_life(
         .until(t.now);
     }
     m.last_failure = Some(message.clone());
-    m.alarm = Some(CONTRADICTION);
+    m.alarm = Some(Escalation::FenceContradiction);
     m.retry_at = Some(t.now + LIE_PAUSE);
     let claim = node.claim().unwrap_or_default().to_owned();
     let decision = match s.mode {

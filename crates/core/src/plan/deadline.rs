@@ -1,6 +1,7 @@
 //! How long a stage may take, and what is said when it takes longer: what is waited for, the setting that it has outlasted, and the way out.
 
 use crate::decision::{Decision, Effect};
+use crate::escalation::Escalation;
 use crate::memory::Memory;
 use crate::observed::{CLAIM, DETACHING, Observed, Read};
 use crate::quiesce::startable;
@@ -10,9 +11,6 @@ use crate::stage::Stage;
 use crate::taint;
 use fencing_api::settings::ReleaseMode;
 use std::time::Duration;
-
-/// Escalation: pods that could start on the node are not being deleted, or come again and again.
-pub const QUIESCE_STUCK: &str = "QuiesceStuck";
 
 /// What the release waits for in the end.
 const OFF_OR_BOOTED: &str =
@@ -24,7 +22,7 @@ pub fn waits_for_a_pod(settings: &Settings, memory: &Memory, decision: &Decision
     let escalation = decision.escalation.as_ref();
     let is_commanded = memory.attempt.is_some() || settings.record.attempts > 0;
     decision.stage == Stage::Quiescing
-        && escalation.is_some_and(|(reason, _)| *reason == QUIESCE_STUCK)
+        && escalation.is_some_and(|(reason, _)| *reason == Escalation::QuiesceStuck)
         && !is_commanded
 }
 
@@ -64,12 +62,12 @@ pub(super) fn overdue(
     let mark = taint::display_name(key);
     let (reason, field, way_out) = match decision.stage {
         Stage::Detaching => (
-            "DetachStuck",
+            Escalation::DetachStuck,
             "`recovery.detachTimeoutSeconds`",
             what_frees(settings, observed, key),
         ),
         Stage::AwaitingRelease => (
-            "ReleaseStuck",
+            Escalation::ReleaseStuck,
             "`release.timeoutSeconds`",
             format!(
                 "`{mark}` stays on Node {node} until {}; do not remove it by hand",
@@ -84,12 +82,12 @@ pub(super) fn overdue(
             ),
         ),
         Stage::Quiescing => (
-            QUIESCE_STUCK,
+            Escalation::QuiesceStuck,
             "the longest `fence.levels[].timeoutSeconds`",
             who_stays(settings, observed),
         ),
         _ => (
-            "FenceStuck",
+            Escalation::FenceStuck,
             "the longest `fence.levels[].timeoutSeconds`",
             format!(
                 "Node {node} is not out of service yet{}",

@@ -11,6 +11,7 @@ use super::round::Moment;
 use super::superseded::held_by_other_fence;
 use super::unclaimed::bind_first;
 use crate::decision::{Decision, close, held, wait};
+use crate::escalation::Escalation;
 use crate::hold::HeldBy;
 use crate::memory::Memory;
 use crate::observed::{CLAIM, DETACHING, NodeView, Observed, TaintView};
@@ -76,7 +77,7 @@ pub(super) fn step(
             node.name
         );
         return wait(Stage::AwaitingRelease, message.clone())
-            .escalated("ClaimRemoved", message)
+            .escalated(Escalation::ClaimRemoved, message)
             .until(again);
     }
     if let Some(decision) = ended(s, m, node, t).or_else(|| bind_first(s, node)) {
@@ -130,7 +131,7 @@ pub(super) fn unproven(node: &NodeView, claim: &str, t: &Moment) -> Decision {
     );
     let again = t.now + FOREIGN_PAUSE;
     held(HeldBy::OutOfServiceUnproven, message.clone())
-        .escalated(HeldBy::OutOfServiceUnproven.as_str(), message)
+        .escalated(Escalation::Held(HeldBy::OutOfServiceUnproven), message)
         .until(again)
 }
 

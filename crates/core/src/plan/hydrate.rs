@@ -3,11 +3,11 @@
 //! It comes from the record, and only ever makes the rest stricter (S3): a word that was refused, a device that has lied, a command that may
 //! still land. So does what other NodeFences have sent to the machine.
 
-use super::level::CONTRADICTION;
 use super::pace::{READ_PACE, poll_again};
 use super::round::Moment;
 use super::tries::{ORDER_MIN, order_max};
 use crate::decision::Decision;
+use crate::escalation::Escalation;
 use crate::memory::Memory;
 use crate::proof_source::ProofSource;
 use crate::settings::{ForeignCommands, Settings};
@@ -50,7 +50,7 @@ pub(super) fn hydrate(settings: &Settings, memory: &mut Memory, now: Duration) {
     }
     // A proof has settled it, and nothing else was done since.
     if memory.is_contradicted() && !settings.record.tainted {
-        memory.alarm = Some(CONTRADICTION);
+        memory.alarm = Some(Escalation::FenceContradiction);
     }
     // Twice in an incident, whoever has sent them (S11).
     memory.reoffs = memory.reoffs.max(settings.record.reoffs);

@@ -1,6 +1,7 @@
 //! The devices of a node, level by level: whose turn it is, what they answered, and what follows from a try that failed.
 
 use crate::device::{Device, DeviceAnswer, Level, speaks_against};
+use crate::escalation::Escalation;
 use crate::memory::Memory;
 use crate::not_proven::NotProven;
 use crate::reading::{PowerState, Reading};
@@ -8,14 +9,10 @@ use crate::settings::Settings;
 use crate::verification::Require;
 use fencing_api::settings::FenceMode;
 
-/// Escalation: every level has been tried in vain.
-pub(super) const DEVICE_FAILED: &str = "DeviceFailed";
-/// Escalation: a device took the machine for off, or turned it off, and it lives (S22).
-pub const CONTRADICTION: &str = "FenceContradiction";
 /// A device that did not answer, or not for this machine.
 pub(super) struct Failure {
     /// Condition reason: `DeviceFailed`, `IdentityMismatch`, `IdentityNotPinned`, `NoPositiveControl` or `OffWhileRunning`.
-    pub(super) reason: &'static str,
+    pub(super) reason: Escalation,
     /// In words, naming the device.
     pub(super) message: String,
 }
@@ -26,7 +23,7 @@ pub(super) fn verified_reading<'a>(
     answers: &'a [DeviceAnswer],
 ) -> Result<&'a Reading, Failure> {
     let failed = |message: String| Failure {
-        reason: DEVICE_FAILED,
+        reason: Escalation::DeviceFailed,
         message: format!("FenceDevice {}: {message}", device.name),
     };
     let answer = answers.iter().find(|answer| answer.is_of(device));
@@ -37,8 +34,8 @@ pub(super) fn verified_reading<'a>(
         .map_err(|reason| failed(reason.clone()))?;
     let wrong = |reason: NotProven| Failure {
         reason: match reason {
-            NotProven::IdentityNotPinned { .. } => "IdentityNotPinned",
-            _ => "IdentityMismatch",
+            NotProven::IdentityNotPinned { .. } => Escalation::IdentityNotPinned,
+            _ => Escalation::IdentityMismatch,
         },
         message: reason.to_string(),
     };
@@ -55,7 +52,7 @@ pub(super) fn uncontrolled(s: &Settings, m: &Memory, device: &Device) -> Option<
         s.mode == FenceMode::PowerOff && m.power_history.was_on(&device.name, &device.version);
     let counts = device.control.is_shown() || was_on;
     (!counts).then(|| Failure {
-        reason: device.control.reason(),
+        reason: device.control.escalation(),
         message: device.control.missing(&device.name).to_string(),
     })
 }

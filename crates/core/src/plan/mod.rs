@@ -36,15 +36,14 @@ pub use {
     claimed::rival_until,
     completion::is_bare,
     deadline::waits_for_a_pod,
-    level::CONTRADICTION,
     needs::{Needs, evicts_next, foresee, needs},
     off_now::confirmation_is_over,
-    precheck::NOT_OFF,
     round::Moment,
     superseded::{cleared, may_be_superseded, turning_on},
 };
 
 use super::decision::{Decision, Effect, held, wait};
+use super::escalation::Escalation;
 use super::hold::HeldBy;
 use super::manual_confirmation::valid_confirmation;
 use super::memory::Memory;
@@ -102,15 +101,16 @@ pub fn step(
         decision.escalation = None;
     }
     // Whoever has given a word that is refused knew of what the devices say or do not say.
-    let is_new = |reason: &str| {
-        memory.confirmation_refused.is_none() || ![NOT_OFF, level::DEVICE_FAILED].contains(&reason)
+    let is_new = |reason: Escalation| {
+        memory.confirmation_refused.is_none()
+            || ![Escalation::StillOn, Escalation::DeviceFailed].contains(&reason)
     };
     let called = decision.escalation.as_ref().map(|(reason, _)| *reason);
     if let Some(message) = why_confirmation_refused(settings, memory, moment.now)
         && !called.is_some_and(is_new)
         && !decision.stage.is_ended()
     {
-        decision.escalation = Some(("ConfirmationRefused", message));
+        decision.escalation = Some((Escalation::ConfirmationRefused, message));
     }
     // What was refused before the end is in nobody's way any more.
     if let Some(message) = &memory.denied
@@ -119,7 +119,7 @@ pub fn step(
         let message = format!(
             "the API server refuses a write of the operator: {message}; grant it, or correct the admission policy or webhook"
         );
-        decision.escalation = Some(("AdmissionDenied", message));
+        decision.escalation = Some((Escalation::AdmissionDenied, message));
     }
     decision
 }
@@ -191,7 +191,7 @@ fn decide(
             HeldBy::ClusterWentBack,
             format!("nothing is done: {frozen}"),
         )
-        .escalated(HeldBy::ClusterWentBack.as_str(), frozen.clone());
+        .escalated(Escalation::Held(HeldBy::ClusterWentBack), frozen.clone());
     }
     let node = match &observed.node {
         Read::Present(node) => node,
@@ -259,7 +259,7 @@ fn after_a_failed_write(settings: &Settings, memory: &Memory, now: Duration) -> 
             let message = format!(
                 "{message}; see why the API server does not take it (etcd, an admission webhook, the network in between)"
             );
-            decision.escalated("WriteFailed", message)
+            decision.escalated(Escalation::WriteFailed, message)
         }
     })
 }

@@ -1,9 +1,9 @@
 //! The Node that the incident is about is not there, or another one has its name.
 
-use super::level::CONTRADICTION;
 use super::round::Moment;
 use super::{power_on, tainted};
 use crate::decision::{Decision, close};
+use crate::escalation::Escalation;
 use crate::memory::Memory;
 use crate::observed::{NodeView, Observed};
 use crate::proof_source::reported_off;
@@ -46,7 +46,8 @@ fn is_back(s: &Settings, m: &mut Memory, node: &NodeView, anew: String) -> Decis
             "{anew}; it is in boot {}, in which {said} said that it was off: its machine never went down: {way_out}{data}",
             node.boot_id
         );
-        return close(Stage::Aborted, message.clone()).escalated(CONTRADICTION, message);
+        return close(Stage::Aborted, message.clone())
+            .escalated(Escalation::FenceContradiction, message);
     }
     let is_marked = s.deletes_node() && was_tainted;
     // Whoever deletes the Node writes down before that everything has detached. Where somebody else has deleted it, more may have come since.

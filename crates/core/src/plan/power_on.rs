@@ -6,7 +6,6 @@
 mod devices;
 
 use super::abort::taken_back;
-use super::level::CONTRADICTION;
 use super::outcome::released;
 use super::pace::WATCH_PERIOD;
 use super::round::Moment;
@@ -14,6 +13,7 @@ use super::tries::order_max;
 use crate::attempt::OnAttempt;
 use crate::decision::{Decision, DeviceOrder, Effect, act, close, wait};
 use crate::device::{Device, Level};
+use crate::escalation::Escalation;
 use crate::memory::Memory;
 use crate::observed::{NodeView, QUARANTINE, Ready};
 use crate::power_on::{PowerOn, forbidden, taken};
@@ -29,8 +29,6 @@ use devices::{
 use fencing_api::settings::FenceMode;
 use std::time::Duration;
 
-/// Escalation: the machine could not be turned on, or its node does not come back.
-const POWER_ON_FAILED: &str = "PowerOnFailed";
 /// The incident ends this long after its deadline, come what may.
 const CALLED_FOR: Duration = Duration::from_secs(15 * 60);
 /// What a human can do.
@@ -149,7 +147,10 @@ fn over(s: &Settings, m: &Memory, wanted: &PowerOn, node: &NodeView) -> Option<D
             node.name,
             node.boot_id
         );
-        return Some(close(Stage::Recovered, message.clone()).escalated(CONTRADICTION, message));
+        return Some(
+            close(Stage::Recovered, message.clone())
+                .escalated(Escalation::FenceContradiction, message),
+        );
     }
     let why = taken_back(s)
         .map(|(_, message)| message)
@@ -165,7 +166,7 @@ fn over(s: &Settings, m: &Memory, wanted: &PowerOn, node: &NodeView) -> Option<D
     }
     let decision = left_alone(s, m, &rewired(s, m)?);
     let message = decision.message.clone();
-    Some(decision.escalated(POWER_ON_FAILED, message))
+    Some(decision.escalated(Escalation::PowerOnFailed, message))
 }
 
 /// The end of it, whatever was done so far.
@@ -208,7 +209,8 @@ fn within(s: &Settings, m: &Memory, wanted: &PowerOn, decision: Decision, t: &Mo
             released(s, m),
             decision.message
         );
-        return close(Stage::Recovered, message.clone()).escalated(POWER_ON_FAILED, message);
+        return close(Stage::Recovered, message.clone())
+            .escalated(Escalation::PowerOnFailed, message);
     }
     let late = || {
         format!(
@@ -226,7 +228,7 @@ fn within(s: &Settings, m: &Memory, wanted: &PowerOn, decision: Decision, t: &Mo
         ..decision
     };
     match call {
-        Some(message) => decision.escalated(POWER_ON_FAILED, message),
+        Some(message) => decision.escalated(Escalation::PowerOnFailed, message),
         None => decision,
     }
 }

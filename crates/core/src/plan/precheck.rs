@@ -1,18 +1,14 @@
 //! Do the answers of a level's devices allow a claim?
 
-use super::level::{
-    CONTRADICTION, Failure, against, judge_level, state_name, uncontrolled, verified_reading,
-};
+use super::level::{Failure, against, judge_level, state_name, uncontrolled, verified_reading};
 use crate::device::{Device, Level};
+use crate::escalation::Escalation;
 use crate::manual_confirmation;
 use crate::memory::Memory;
 use crate::not_proven::NotProven;
 use crate::reading::{PowerState, Reading};
 use crate::settings::Settings;
 use fencing_api::settings::FenceMode;
-
-/// Escalation: the machine is not off, and nothing may turn it off (ConfirmOnly).
-pub const NOT_OFF: &str = "StillOn";
 
 /// Why the level's devices do not allow a claim.
 pub(super) enum Refusal {
@@ -27,7 +23,7 @@ pub(super) fn precheck(s: &Settings, m: &Memory, level: &Level) -> Result<(), Re
     let (mode, answers) = (s.mode, &m.under_claim.answers);
     if let (true, Some(message)) = (level.is_manual(), &m.confirmation_refused) {
         return Err(Refusal::Failed(Failure {
-            reason: "ConfirmationRefused",
+            reason: Escalation::ConfirmationRefused,
             message: message.clone(),
         }));
     }
@@ -40,7 +36,7 @@ pub(super) fn precheck(s: &Settings, m: &Memory, level: &Level) -> Result<(), Re
             reading.raw,
         );
         let failure = Failure {
-            reason: NOT_OFF,
+            reason: Escalation::StillOn,
             message,
         };
         match device.outlets {
@@ -62,7 +58,7 @@ pub(super) fn precheck(s: &Settings, m: &Memory, level: &Level) -> Result<(), Re
         // Nothing that is read now could prove it, and a claim would only be given back. Nor would another mode help, whose record knows
         // nothing of it.
         let contradiction = contradicted(m, level).map(|reason| Failure {
-            reason: CONTRADICTION,
+            reason: Escalation::FenceContradiction,
             message: reason.to_string(),
         });
         match (not_off, contradiction) {

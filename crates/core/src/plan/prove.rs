@@ -7,7 +7,6 @@
 use super::abort::{abort, drop_claim};
 use super::completion::late_off;
 use super::contradiction::{after_life, note_life};
-use super::deadline::QUIESCE_STUCK;
 use super::level::names;
 use super::outcome::confirmed;
 use super::pace::{READ_PACE, poll_again};
@@ -17,6 +16,7 @@ use super::tries::{busy_stage, fail, in_trouble, order, try_again, unresolved};
 use crate::attempt::{Attempt, OffResult};
 use crate::decision::{Decision, DeviceOrder, Effect, Eviction, Evidence, act, wait};
 use crate::device::Level;
+use crate::escalation::Escalation;
 use crate::memory::Memory;
 use crate::not_proven::NotProven;
 use crate::observed::{NodeView, Observed, PodView, Read};
@@ -202,7 +202,7 @@ fn quiesce_again(s: &Settings, m: &mut Memory, message: String, t: &Moment) -> D
             "{message} (for the {}th time); find out who binds pods to Node {} in spite of its taints, or why they cannot be listed in time",
             m.under_claim.quiesce.begun_anew, s.node
         ));
-        m.alarm = Some(QUIESCE_STUCK);
+        m.alarm = Some(Escalation::QuiesceStuck);
     }
     let decision = wait(Stage::Quiescing, message).until(t.now);
     in_trouble(m, decision)

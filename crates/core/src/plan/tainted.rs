@@ -5,7 +5,6 @@
 
 use super::delete_node::finalizers;
 use super::detaching::{self, read_power};
-use super::level::CONTRADICTION;
 use super::off_now::off_now;
 use super::outcome::was_down;
 use super::pace::{DETACH_PACE, WATCH_PERIOD, poll, poll_again};
@@ -14,6 +13,7 @@ use super::tries::current_level;
 use super::watch::{regressed, watch_power};
 use crate::decision::{Decision, Effect, act, close, wait};
 use crate::device::Level;
+use crate::escalation::Escalation;
 use crate::memory::{Memory, OwnClaim};
 use crate::observed::{NodeView, Observed};
 use crate::proof_source::reported_off;
@@ -101,15 +101,14 @@ pub(super) fn step(
             "Node {} is Ready in boot {}, in which {said} said that it was off: its machine never went down: {way_out}; check the volumes' data, then reboot the node: the taint stays until it has booted anew",
             node.name, node.boot_id
         );
-        return decision.escalated(CONTRADICTION, message);
+        return decision.escalated(Escalation::FenceContradiction, message);
     }
-    match regressed(s, m) {
-        Some(message) if !new_boot => return decision.escalated("FenceRegressed", message),
-        _ => {}
+    if let Some(message) = regressed(s, m).filter(|_| !new_boot) {
+        return decision.escalated(Escalation::FenceRegressed, message);
     }
     // Also while the power is looked at.
     match finalizers::stuck(s, node).filter(|_| m.detached_at.is_some()) {
-        Some(message) => decision.escalated("ReleaseStuck", message),
+        Some(message) => decision.escalated(Escalation::ReleaseStuck, message),
         None => decision,
     }
 }

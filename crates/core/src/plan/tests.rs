@@ -1,6 +1,7 @@
 use super::pace::QUICK_POLLS;
 use super::*;
 use crate::delay::{Now, Since};
+use crate::escalation::Escalation;
 use crate::fixtures::{
     DATE, attempt, claimed, drained, lease, level, node, off_readings, own_claim, pod, settings,
 };
@@ -59,10 +60,10 @@ fn confirmation() -> Option<ManualConfirmation> {
 #[test]
 fn a_stage_that_takes_as_long_as_it_may_calls_a_human() {
     for (stage, reason) in [
-        (Stage::Checking, "FenceStuck"),
-        (Stage::Quiescing, "QuiesceStuck"),
-        (Stage::Detaching, "DetachStuck"),
-        (Stage::AwaitingRelease, "ReleaseStuck"),
+        (Stage::Checking, Escalation::FenceStuck),
+        (Stage::Quiescing, Escalation::QuiesceStuck),
+        (Stage::Detaching, Escalation::DetachStuck),
+        (Stage::AwaitingRelease, Escalation::ReleaseStuck),
     ] {
         let limit = time_limit(&settings(), stage).expect("a limit");
         let called = |now: Duration| {
@@ -127,7 +128,7 @@ fn writes_that_fail_on_and_on_call_a_human() {
         decision.escalation.map(|(reason, _)| reason)
     };
     assert_eq!(called(WRITE_FAILURES_MAX - 1), None);
-    assert_eq!(called(WRITE_FAILURES_MAX), Some("WriteFailed"));
+    assert_eq!(called(WRITE_FAILURES_MAX), Some(Escalation::WriteFailed));
 }
 
 /// S21: after a proof, by whatever process, nobody has to be told that the word counts for nothing.
@@ -244,9 +245,9 @@ fn only_who_has_commanded_nothing_waits_for_a_pod_without_a_place() {
         waits.escalated(reason, "it is late".to_owned())
     };
     let memory = Memory::default();
-    let late = stuck(Stage::Quiescing, "QuiesceStuck");
+    let late = stuck(Stage::Quiescing, Escalation::QuiesceStuck);
     assert!(waits_for_a_pod(&settings(), &memory, &late));
-    let other = stuck(Stage::Quiescing, "DeviceFailed");
+    let other = stuck(Stage::Quiescing, Escalation::DeviceFailed);
     assert!(!waits_for_a_pod(&settings(), &memory, &other));
     let in_time = wait(Stage::Quiescing, "it waits".to_owned());
     assert!(!waits_for_a_pod(&settings(), &memory, &in_time));

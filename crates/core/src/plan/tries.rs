@@ -1,10 +1,11 @@
 //! The tries of a level: whose turn it is, for how long, and what follows from one that failed.
 
-use super::level::{CONTRADICTION, DEVICE_FAILED, uncontrolled};
+use super::level::uncontrolled;
 use super::round::Moment;
 use crate::attempt::Attempt;
 use crate::decision::{Decision, DeviceOrder, Effect, wait};
 use crate::device::{Device, DeviceReadings, Level};
+use crate::escalation::Escalation;
 use crate::manual_confirmation::valid_confirmation;
 use crate::memory::Memory;
 use crate::observed::{LeaseView, Read};
@@ -113,7 +114,7 @@ pub(super) fn turn_to(m: &mut Memory, level: usize) {
 pub(super) fn in_trouble(m: &Memory, decision: Decision) -> Decision {
     let lies = m.contradictions.last().filter(|_| m.is_contradicted());
     let message = match (m.alarm, lies) {
-        (Some(CONTRADICTION), Some(lies)) => Some(format!(
+        (Some(Escalation::FenceContradiction), Some(lies)) => Some(format!(
             "{lies}; nothing more is commanded: see which machine each device of the node is wired to, and cut this one's power by hand; it goes on once they all read Off; or correct the FenceDevice, release this NodeFence (`spec.desiredState: Released`) and create another"
         )),
         _ => m.last_failure.clone(),
@@ -207,8 +208,8 @@ pub(super) fn fail(s: &Settings, m: &mut Memory, message: String, now: Duration)
         }
     }
     m.alarm = match m.is_contradicted() {
-        true => Some(CONTRADICTION),
-        false => (m.rounds > 0).then_some(DEVICE_FAILED),
+        true => Some(Escalation::FenceContradiction),
+        false => (m.rounds > 0).then_some(Escalation::DeviceFailed),
     };
     m.last_failure = Some(why_all(s, m));
     let pause = pause * 2u32.pow(m.rounds.saturating_sub(1).min(4));

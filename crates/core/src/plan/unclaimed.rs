@@ -6,7 +6,7 @@
 use super::completion::{ended, is_confirmed_down, late_off};
 use super::delete_node::{finalizers, sticky_pods};
 use super::hydrate::await_foreign_commands;
-use super::level::{DEVICE_FAILED, Failure, names};
+use super::level::{Failure, names};
 use super::precheck::{Refusal, note_contradiction, precheck};
 use super::round::Moment;
 use super::superseded::{cleared, held_by_other_fence};
@@ -16,6 +16,7 @@ use super::tries::{
 };
 use crate::decision::{Decision, DeviceOrder, Effect, act, close, held, wait};
 use crate::device::Level;
+use crate::escalation::Escalation;
 use crate::hold::{HeldBy, Hold};
 use crate::memory::{Memory, OwnClaim};
 use crate::observed::{NodeView, Observed, Ready};
@@ -116,7 +117,7 @@ fn held_back(
     }
     if let Some(message) = &s.unsupported {
         let held = held(HeldBy::Unsupported, message.clone());
-        return Some(held.escalated("Unsupported", message.clone()));
+        return Some(held.escalated(Escalation::Unsupported, message.clone()));
     }
     if o.claim_of_other_fence {
         return Some(held_by_other_fence(m, node));
@@ -151,7 +152,7 @@ pub(super) fn awaiting_approval(s: &Settings, m: &mut Memory, t: &Moment) -> Dec
         let message = format!(
             "nobody has answered within {timeout} s (`fence.approval.timeoutSeconds`): set `spec.approval` to Approved or Denied"
         );
-        waits.escalated("ApprovalOverdue", message)
+        waits.escalated(Escalation::ApprovalOverdue, message)
     } else {
         waits.until(deadline)
     };
@@ -187,7 +188,7 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
             node.name
         );
         return wait(Stage::Checking, message.clone())
-            .escalated("NoDevice", message)
+            .escalated(Escalation::NoDevice, message)
             .until(t.now + ROUND_PAUSE_MAX);
     };
     if m.busy.is_some() {
@@ -227,7 +228,7 @@ fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment
             fail(s, m, failure.message.clone(), t.now);
             m.retry_at = m.retry_at.map(|at| next_try(s, at, t.now));
             // Another machine at the device's address is never a passing fault.
-            if failure.reason != DEVICE_FAILED {
+            if failure.reason != Escalation::DeviceFailed {
                 m.alarm = Some(failure.reason);
             }
             let pause = m.retry_at.unwrap_or(t.now);

@@ -2,7 +2,7 @@
 
 use crate::fences;
 use fencing_api::fence::NodeFence;
-use fencing_core::plan::{CONTRADICTION, NOT_OFF};
+use fencing_core::escalation::Escalation;
 use kube::ResourceExt;
 
 /// The plugin's words for what the operator's own say of fields of the NodeFence. `denied`: somebody has denied another fence of its node, and is asked
@@ -41,9 +41,11 @@ pub fn commands(fence: &NodeFence, denied: bool) -> Vec<String> {
     }
     // The policy begins no other for this outage. Whom a device has deceived corrects that first, which no command does; and whose word was refuted sees
     // which machine the device is wired to, before another command goes out by it.
+    let is = |reason: &str, it: Escalation| reason == it.as_str();
     let again = match fences::escalated(fence).filter(|_| !is_refuted) {
-        Some((CONTRADICTION, _)) | None => None,
-        Some((NOT_OFF, _)) => Some(format!(
+        None => None,
+        Some((reason, _)) if is(reason, Escalation::FenceContradiction) => None,
+        Some((reason, _)) if is(reason, Escalation::StillOn) => Some(format!(
             "kubectl fence now {node} --mode PowerOff --reason WHY"
         )),
         Some(_) => Some(format!("{} --reason WHY", fences::anew(fence))),

@@ -5,8 +5,8 @@ use crate::shell::events::Events;
 use fencing_api::conditions::{ESCALATED, HELD, find};
 use fencing_cluster::stop::Stopper;
 use fencing_core::decision::{Decision, Effect};
+use fencing_core::escalation::Escalation;
 use fencing_core::hold::HeldBy;
-use fencing_core::plan::CONTRADICTION;
 use fencing_core::settings::Approval;
 use jiff::Timestamp;
 
@@ -63,9 +63,9 @@ async fn a_contradiction_is_counted_when_it_begins_and_not_again_by_who_goes_on(
     let mut incident = incident.lock().await;
     // It is of no policy.
     let counted = || value(&context, r#"contradictions_total{policy=""}"#);
-    let calls = Some(CONTRADICTION);
+    let calls = Some(Escalation::FenceContradiction);
     for (escalation, expected) in [
-        (Some("DeviceFailed"), None),
+        (Some(Escalation::DeviceFailed), None),
         (calls, Some("1")),
         (calls, Some("1")),
         (None, Some("1")),

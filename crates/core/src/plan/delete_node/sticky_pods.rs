@@ -5,8 +5,8 @@
 //! test tells the two apart. So such a node is not fenced this way (docs/protocol.md, "Without the taint").
 
 use super::super::abort::give_back;
-use super::super::deadline::QUIESCE_STUCK;
 use crate::decision::{Decision, held};
+use crate::escalation::Escalation;
 use crate::hold::HeldBy;
 use crate::memory::Memory;
 use crate::observed::{NodeView, Observed, PodView};
@@ -61,7 +61,7 @@ pub(crate) fn under_the_claim(
     let message = message(node, coming_back(&m.under_claim.quiesce.starting))?;
     if m.attempt.is_some() || s.record.attempts > 0 || m.under_claim.evidence {
         let waits = poll_again(m, Stage::Quiescing, message.clone(), t, READ_PACE);
-        return Some(waits.escalated(QUIESCE_STUCK, message));
+        return Some(waits.escalated(Escalation::QuiesceStuck, message));
     }
     let message = format!("{message}; the claim is given back");
     // Its controller may be making the next one: one list without a pod is not trusted at once.

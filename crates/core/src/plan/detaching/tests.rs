@@ -1,9 +1,9 @@
 //! What is asked for before a volume, or the Node, is taken from a machine.
 
-use super::super::level::CONTRADICTION;
 use super::super::step;
 use super::*;
 use crate::device::DeviceAnswer;
+use crate::escalation::Escalation;
 use crate::fixtures::{
     DATE, bmc, dated, drained, node, off_readings, own_claim, pod, settings, taint as taint_of,
 };
@@ -293,7 +293,7 @@ fn a_node_of_another_uid_is_left_alone() {
     assert_eq!(end("boot-2", false, true), (Stage::Aborted, None));
     assert_eq!(end("boot-2", false, false), (Stage::Aborted, None));
     for releasing in [true, false] {
-        let lied = (Stage::Aborted, Some(CONTRADICTION));
+        let lied = (Stage::Aborted, Some(Escalation::FenceContradiction));
         assert_eq!(end("boot-1", releasing, true), lied);
     }
     assert_eq!(end("boot-1", false, false), (Stage::Aborted, None));
@@ -333,13 +333,13 @@ fn a_mark_without_its_claim_is_waited_for() {
             of_deletion(),
             tainted(),
             false,
-            (None, Some("ClaimRemoved")),
+            (None, Some(Escalation::ClaimRemoved)),
         ),
         (
             adopted,
             Memory::default(),
             false,
-            (None, Some("ClaimRemoved")),
+            (None, Some(Escalation::ClaimRemoved)),
         ),
         (released, tainted(), false, (None, None)),
         (

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::decision::Effect;
+use crate::escalation::Escalation;
 use crate::fixtures::{self, DATE, drained, node, out_of_service, settings};
 use crate::memory::ClaimScoped;
 use crate::observed::{OUT_OF_SERVICE, Read};
@@ -68,10 +69,10 @@ fn an_out_of_service_without_its_claim_calls_a_human_if_it_can_be_ours() {
     let fresh = Memory::default;
     let table = [
         (settings(), fresh(), None),
-        (settings(), proven, Some("ClaimRemoved")),
-        (record(true, false), fresh(), Some("ClaimRemoved")),
-        (record(false, true), fresh(), Some("ClaimRemoved")),
-        (adopted, fresh(), Some("ClaimRemoved")),
+        (settings(), proven, Some(Escalation::ClaimRemoved)),
+        (record(true, false), fresh(), Some(Escalation::ClaimRemoved)),
+        (record(false, true), fresh(), Some(Escalation::ClaimRemoved)),
+        (adopted, fresh(), Some(Escalation::ClaimRemoved)),
     ];
     for (settings, mut memory, expected) in table {
         memory.denied = Some("S8: it may not be claimed".to_owned());

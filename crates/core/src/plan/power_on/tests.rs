@@ -308,7 +308,7 @@ fn no_third_command_and_none_to_what_does_not_read_off() {
     let failed = process.reads(PowerState::Off, 170);
     assert_eq!(failed.effect, Effect::Wait);
     let (reason, message) = failed.escalation.expect("a call");
-    assert_eq!(reason, POWER_ON_FAILED);
+    assert_eq!(reason, Escalation::PowerOnFailed);
     assert!(
         message.contains("bmc") && message.contains("2 time(s)"),
         "{message}"
@@ -320,7 +320,7 @@ fn no_third_command_and_none_to_what_does_not_read_off() {
     is_closed(&end, "not seen to come back");
     assert_eq!(
         end.escalation.map(|(reason, _)| reason),
-        Some(POWER_ON_FAILED)
+        Some(Escalation::PowerOnFailed)
     );
 }
 

@@ -5,10 +5,12 @@ use crate::control::Control;
 use crate::decision::DeviceOrder;
 use crate::device::Device;
 use crate::device::DeviceAnswer;
+use crate::escalation::Escalation;
 use crate::fixtures;
 use crate::identity_rule::IdentityRule;
 use crate::memory::{ClaimScoped, Memory};
 use crate::observed::{AttachmentView, CLAIM, NodeView, OUT_OF_SERVICE, Observed, Read, TaintView};
+use crate::plan::HeldBy;
 use crate::reading::{PowerState, Reading};
 use crate::settings::Settings;
 use fencing_api::settings::FenceMode;
@@ -126,7 +128,7 @@ fn a_look_at_the_power_hides_neither_what_is_stuck_nor_the_call_for_a_human() {
     let decision = decide(&s, &mut m, &o, 100);
     assert!(matches!(decision.effect, Effect::Device { .. }));
     let (reason, message) = decision.escalation.expect("60 s are over");
-    assert_eq!(reason, "DetachStuck");
+    assert_eq!(reason, Escalation::DetachStuck);
     assert!(message.contains("csi-1") && message.contains("the array is on fire"));
 }
 
@@ -145,7 +147,7 @@ fn a_machine_that_comes_back_is_turned_off_again_while_something_is_attached_to_
     assert!(
         decision
             .escalation
-            .is_some_and(|(reason, _)| reason == "FenceRegressed")
+            .is_some_and(|(reason, _)| reason == Escalation::FenceRegressed)
     );
 }
 
@@ -214,7 +216,7 @@ fn a_taint_that_another_process_has_set_is_seen_to_once_the_record_is_known() {
     let decision = decide(&s, &mut Memory::default(), &o, 100);
     assert_eq!(decision.effect, Effect::Wait);
     let reason = decision.escalation.map(|(reason, _)| reason);
-    assert_eq!(reason, Some("OutOfServiceUnproven"));
+    assert_eq!(reason, Some(Escalation::Held(HeldBy::OutOfServiceUnproven)));
     assert_eq!(decision.wake, Some(Duration::from_secs(110)));
     // Under this process's own claim nobody else can have set it, whatever is proven: another controller has, in the same second.
     for proven in [false, true] {
@@ -232,7 +234,7 @@ fn a_taint_that_another_process_has_set_is_seen_to_once_the_record_is_known() {
     after_crash.record.evidence = true;
     let decision = decide(&after_crash, &mut Memory::default(), &o, 100);
     let reason = decision.escalation.map(|(reason, _)| reason);
-    assert_eq!(reason, Some("OutOfServiceUnproven"));
+    assert_eq!(reason, Some(Escalation::Held(HeldBy::OutOfServiceUnproven)));
     // One that was made to release it has nothing to prove.
     after_crash.adopted = true;
     let decision = decide(&after_crash, &mut Memory::default(), &o, 100);
@@ -306,7 +308,7 @@ fn whoever_says_that_the_machine_has_power_is_heard_unless_it_is_another_machine
             ..Memory::default()
         };
         let came_back = decide(&s, &mut m.clone(), &observed(stuck()), 100).escalation;
-        let came_back = came_back.is_some_and(|(reason, _)| reason == "FenceRegressed");
+        let came_back = came_back.is_some_and(|(reason, _)| reason == Escalation::FenceRegressed);
         assert_eq!(came_back, heard, "{state:?} {named:?}");
         // Nor does it let the taint go, once everything has detached.
         m.detached_at = Some(Duration::from_secs(98));

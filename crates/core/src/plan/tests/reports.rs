@@ -4,7 +4,6 @@ use super::confirmed::{LATER, THEN, reported};
 use super::*;
 use crate::attempt::OffResult;
 use crate::delay::HeldCondition;
-use crate::plan::level::CONTRADICTION;
 use crate::proof_source::ProofSource;
 use fencing_api::settings::RecoveryStrategy;
 
@@ -96,7 +95,7 @@ fn an_end_after_such_a_report_calls_somebody() {
             let reason = decision.escalation.map(|(reason, _)| reason);
             assert_eq!(
                 reason,
-                calls.then_some(CONTRADICTION),
+                calls.then_some(Escalation::FenceContradiction),
                 "{}",
                 decision.message
             );

@@ -1,12 +1,13 @@
 //! The conditions of a NodeFence, and what its end closes.
 
 use super::*;
+use crate::escalation::Escalation;
 use crate::hold::HeldBy;
 use crate::record::adopt::CONTRADICTING_MAX;
 use crate::record::attempts::ATTEMPTS_KEPT;
 use fencing_api::conditions::NODE_CONFIRMED_DOWN;
 
-fn decision(stage: Stage, escalation: Option<(&'static str, String)>) -> Decision {
+fn decision(stage: Stage, escalation: Option<(Escalation, String)>) -> Decision {
     Decision {
         effect: Effect::Wait,
         stage,
@@ -77,7 +78,7 @@ fn a_call_for_a_human_and_a_hold_are_shown_once_they_were_there_and_closed_after
     say(&mut status, &decision(Stage::Checking, None));
     assert_eq!(shown(&status, ESCALATED), None);
     assert_eq!(shown(&status, HELD), None);
-    let call = Some(("DeviceFailed", "it does not answer".to_owned()));
+    let call = Some((Escalation::DeviceFailed, "it does not answer".to_owned()));
     say(&mut status, &decision(Stage::Held, call));
     assert_eq!(shown(&status, ESCALATED), pair("True", "DeviceFailed"));
     assert_eq!(shown(&status, HELD), pair("True", "Held"));

@@ -1,6 +1,7 @@
 //! When the power is looked at under the taint, and by which level.
 
 use super::*;
+use crate::escalation::Escalation;
 use crate::plan::watch::has_power;
 
 /// A machine that reads Off since `asked`, in a look that ended at `looked` seconds.
@@ -138,7 +139,7 @@ fn a_machine_that_has_booted_anew_has_not_come_back() {
         let decision = decide(&settings(FenceMode::ConfirmOnly), &mut m, &o, 100);
         decision.escalation.map(|(reason, _)| reason)
     };
-    assert_eq!(called("boot"), Some("FenceRegressed"));
+    assert_eq!(called("boot"), Some(Escalation::FenceRegressed));
     assert_eq!(called("boot-2"), None);
 }
 
@@ -174,7 +175,7 @@ fn outlets_that_did_not_turn_the_machine_off_do_not_say_that_it_came_back() {
         let decision = decide(&s, &mut attached, &observed(stuck()), 100);
         let is_told = decision
             .escalation
-            .is_some_and(|(it, _)| it == "FenceRegressed");
+            .is_some_and(|(it, _)| it == Escalation::FenceRegressed);
         assert_eq!(is_told, heard, "{proven:?}");
         let is_sent = matches!(decision.effect, Effect::RecordIntent(_));
         assert_eq!(is_sent, heard, "{proven:?}: {:?}", decision.effect);
