@@ -16,7 +16,7 @@
 //! - a *hold* keeps an incident from acting, a brake of the budget or what the policy says of the node ([`hold`]), a *denial* is a write that the
 //!   API server refuses, an *escalation* calls a human, and an *alarm* is the reason for one that lasts until a try succeeds.
 //!
-//! In [`plan`], `s` are the settings, `m` the memory, `o` what was observed, `t` the moment.
+//! In [`plan`], `r` is the round: the settings, the memory, what was observed, the moment.
 
 #![forbid(unsafe_code)]
 // A panic in the middle of a fence leaves it to a successor, and what came from a device or the API server must never cause

@@ -1,13 +1,13 @@
 //! The claim is given back: why, and only once no command of ours is on its way any more.
 
-use super::round::Moment;
+use super::round::Round;
 use super::tries::busy_stage;
 use crate::attempt::OffResult;
 use crate::decision::{Decision, Effect, act, wait};
 use crate::delay::HeldCondition;
 use crate::escalation::Escalation;
 use crate::memory::Memory;
-use crate::observed::{NodeView, Observed, Ready};
+use crate::observed::{NodeView, Ready};
 use crate::proof_source::ProofSource;
 use crate::release::{booted_anew, never_went_down};
 use crate::settings::Settings;
@@ -15,60 +15,60 @@ use crate::stage::Stage;
 use crate::taint;
 
 /// What follows if the claim may not be held any longer.
-pub(super) fn aborted(
-    s: &Settings,
-    m: &mut Memory,
-    node: &NodeView,
-    claim: &str,
-    t: &Moment,
-) -> Option<Decision> {
-    let (stage, message) = why_abort(s, m, node)?;
-    if !m.tainted && !s.record.tainted {
-        accuse(s, m, node, t);
+pub(super) fn aborted(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Option<Decision> {
+    let (stage, message) = why_abort(r, node)?;
+    if !r.memory.tainted && !r.settings.record.tainted {
+        accuse(r, node);
     }
-    Some(abort(m, node, claim, stage, message))
+    Some(abort(r.memory, node, claim, stage, message))
 }
 
 /// An end that says "down" is decided anew where the kubelet has reported since, most of all when its node is Ready in the boot that was fenced. Who has
 /// booted anew was down.
-pub(super) fn reconsider(s: &Settings, m: &mut Memory, node: &NodeView) {
-    let is_confirmed = matches!(m.ending, Some((Stage::ConfirmedDown, _)));
-    let has_booted = booted_anew(node, s.boot_id.as_deref());
-    let is_refuted = never_went_down(node, s.boot_id.as_deref());
-    if is_confirmed && (is_refuted || (m.has_reported(node) && !has_booted)) {
-        m.ending = None;
+pub(super) fn reconsider(r: &mut Round<'_>, node: &NodeView) {
+    let is_confirmed = matches!(r.memory.ending, Some((Stage::ConfirmedDown, _)));
+    let has_booted = booted_anew(node, r.settings.boot_id.as_deref());
+    let is_refuted = never_went_down(node, r.settings.boot_id.as_deref());
+    if is_confirmed && (is_refuted || (r.memory.has_reported(node) && !has_booted)) {
+        r.memory.ending = None;
     }
 }
 
 /// S22: who goes by `NodeConfirmedDown` is told of a report of the kubelet since, in the boot that was proven down, and that the word which it rests
 /// on counts for nothing any more.
-pub(super) fn note_doubt(s: &Settings, m: &mut Memory, node: &NodeView) {
+pub(super) fn note_doubt(r: &mut Round<'_>, node: &NodeView) {
     if let (Some(ProofSource::Confirmation), Some(message)) =
-        (&m.proven_off_by, &m.confirmation_refused)
+        (&r.memory.proven_off_by, &r.memory.confirmation_refused)
     {
-        m.proof_doubted.get_or_insert_with(|| message.clone());
+        r.memory
+            .proof_doubted
+            .get_or_insert_with(|| message.clone());
     }
-    let is_its_node = s.node_uid.as_ref().is_none_or(|uid| *uid == node.uid);
-    let is_its_boot = s.boot_id.as_ref() == Some(&node.boot_id);
-    if is_its_node && is_its_boot && m.has_reported(node) {
+    let is_its_node = r
+        .settings
+        .node_uid
+        .as_ref()
+        .is_none_or(|uid| *uid == node.uid);
+    let is_its_boot = r.settings.boot_id.as_ref() == Some(&node.boot_id);
+    if is_its_node && is_its_boot && r.memory.has_reported(node) {
         let message = format!(
             "the kubelet of Node {} has reported since, unless that report was long on its way",
             node.name
         );
-        m.proof_doubted.get_or_insert(message);
+        r.memory.proof_doubted.get_or_insert(message);
     }
 }
 
 /// A claim is held only while the node is down and its fence is wanted.
-fn why_abort(s: &Settings, m: &Memory, node: &NodeView) -> Option<(Stage, String)> {
-    if let Some(ending) = &m.ending {
+fn why_abort(r: &Round<'_>, node: &NodeView) -> Option<(Stage, String)> {
+    if let Some(ending) = &r.memory.ending {
         return Some(ending.clone());
     }
     // Whoever set it may have been a process before this one.
-    if m.tainted || s.record.tainted {
+    if r.memory.tainted || r.settings.record.tainted {
         let message = format!(
             "somebody else removed `{}` from Node {}: it is not set again",
-            s.mark(),
+            r.settings.mark(),
             node.name
         );
         return Some((Stage::Aborted, message));
@@ -79,15 +79,15 @@ fn why_abort(s: &Settings, m: &Memory, node: &NodeView) -> Option<(Stage, String
             format!("Node {} is Ready again", node.name),
         ));
     }
-    if has_booted(s, m, node) {
+    if has_booted(r, node) {
         let message = format!(
             "Node {} has booted anew: its boot ID is {}",
             node.name, node.boot_id
         );
         return Some((Stage::Aborted, message));
     }
-    let stopped = || Some((Stage::Aborted, s.stop.clone()?));
-    taken_back(s).or_else(stopped)
+    let stopped = || Some((Stage::Aborted, r.settings.stop.clone()?));
+    taken_back(r.settings).or_else(stopped)
 }
 
 /// Somebody wants no fence.
@@ -100,9 +100,9 @@ pub(super) fn taken_back(s: &Settings) -> Option<(Stage, String)> {
 }
 
 /// The node has booted since it was claimed.
-fn has_booted(s: &Settings, m: &Memory, node: &NodeView) -> bool {
-    let claimed = m.claim.as_ref().map(|held| held.boot_id.as_str());
-    let claimed = claimed.or(s.boot_id.as_deref());
+fn has_booted(r: &Round<'_>, node: &NodeView) -> bool {
+    let claimed = r.memory.claim.as_ref().map(|held| held.boot_id.as_str());
+    let claimed = claimed.or(r.settings.boot_id.as_deref());
     claimed.is_some_and(|boot| boot != node.boot_id)
 }
 
@@ -116,13 +116,13 @@ fn reports_again(s: &Settings, node: &NodeView) -> bool {
 
 /// S22: life after an off command means a device that lies or is wired to another machine, or one that is about to turn off a node that
 /// has come back. Somebody is called, and the end of the incident does not send them away.
-pub(super) fn accuse(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) {
-    if let Some(accused) = accusation(s, m, node, t) {
-        let is_refuted = refuted_proof(m, node, has_booted(s, m, node)).is_some();
+pub(super) fn accuse(r: &mut Round<'_>, node: &NodeView) {
+    if let Some(accused) = accusation(r, node) {
+        let is_refuted = refuted_proof(r.memory, node, has_booted(r, node)).is_some();
         // Another report may have been on its way all the while.
-        m.proof_refuted |= is_refuted && node.ready() == Ready::True;
-        m.accused = Some(accused);
-        m.alarm = Some(Escalation::FenceContradiction);
+        r.memory.proof_refuted |= is_refuted && node.ready() == Ready::True;
+        r.memory.accused = Some(accused);
+        r.memory.alarm = Some(Escalation::FenceContradiction);
     }
 }
 
@@ -136,18 +136,20 @@ pub(super) fn with_accused(m: &Memory, message: String) -> String {
 
 /// What speaks against a device of this incident once its node shows life, in words: an off of it that may still act, or a proof that is refuted.
 /// The commands of others say nothing of a device of it. Who has booted anew after its device was seen to be off was turned on by somebody.
-fn accusation(s: &Settings, m: &Memory, node: &NodeView, t: &Moment) -> Option<String> {
-    let has_booted = has_booted(s, m, node);
-    let lives = node.ready() == Ready::True || reports_again(s, node) || m.has_reported(node);
+fn accusation(r: &Round<'_>, node: &NodeView) -> Option<String> {
+    let has_booted = has_booted(r, node);
+    let lives = node.ready() == Ready::True
+        || reports_again(r.settings, node)
+        || r.memory.has_reported(node);
     if !lives && !has_booted {
         return None;
     }
-    let may_land = m.own_off_may_land(t.now);
-    if let Some(proof_source) = refuted_proof(m, node, has_booted) {
-        let off_was_sent = m.may_have_commanded() || may_land;
-        return Some(refuted(s, proof_source, node, off_was_sent));
+    let may_land = r.memory.own_off_may_land(r.moment.now);
+    if let Some(proof_source) = refuted_proof(r.memory, node, has_booted) {
+        let off_was_sent = r.memory.may_have_commanded() || may_land;
+        return Some(refuted(r.settings, proof_source, node, off_was_sent));
     }
-    let results = m.attempt.iter().flat_map(|attempt| &attempt.results);
+    let results = r.memory.attempt.iter().flat_map(|attempt| &attempt.results);
     let accepted = results.filter(|(_, result)| {
         result.is_accepted() && !(has_booted && **result == OffResult::Landed)
     });
@@ -203,25 +205,25 @@ fn refuted_proof<'m>(m: &'m Memory, node: &NodeView, has_booted: bool) -> Option
 }
 
 /// What people have to know who find the incident aborted: nobody sees any more what has become of an off that was sent.
-pub(super) fn off_left_behind(
-    s: &Settings,
-    m: &Memory,
-    o: &Observed,
-    t: &Moment,
-) -> Option<String> {
+pub(super) fn off_left_behind(r: &Round<'_>) -> Option<String> {
     // What the lost record of an adopted taint has sent nobody knows, and what is said of who is accused names the off.
-    if s.adopted || m.accused.is_some() {
+    if r.settings.adopted || r.memory.accused.is_some() {
         return None;
     }
-    let is_sent = m.may_have_commanded() || !s.record.turned_off.is_empty();
-    let mut results = m.attempt.iter().flat_map(|it| it.results.values());
-    let may_land =
-        m.commanding() || results.any(|it| !it.is_settled()) || m.own_off_may_land(t.now);
-    let runs = o.node.present().is_some_and(|it| shows_life(s, it));
+    let is_sent = r.memory.may_have_commanded() || !r.settings.record.turned_off.is_empty();
+    let mut results = r.memory.attempt.iter().flat_map(|it| it.results.values());
+    let may_land = r.memory.commanding()
+        || results.any(|it| !it.is_settled())
+        || r.memory.own_off_may_land(r.moment.now);
+    let runs = r
+        .observed
+        .node
+        .present()
+        .is_some_and(|it| shows_life(r.settings, it));
     (may_land || (is_sent && !runs)).then(|| {
         format!(
             "; an off command was sent to the machine of Node {}, or may have been (`status.attempts` names the FenceDevice): it may be off, or go off late; power it on by hand if it is to run",
-            s.node
+            r.settings.node
         )
     })
 }

@@ -12,7 +12,7 @@ use super::pace::{READ_PACE, poll_again};
 use super::phase::holds;
 use super::power_off::{power_off, renewed};
 use super::prove::{late_on, prove};
-use super::round::Moment;
+use super::round::Round;
 use super::span::{self, LEASE_RENEWAL_MAX};
 use super::tries::{
     busy_stage, current_level, forget_other_devices, in_trouble, lost_device, note_devices,
@@ -25,9 +25,9 @@ use crate::escalation::Escalation;
 use crate::hold::{HeldBy, Hold};
 use crate::manual_confirmation::valid_confirmation;
 use crate::memory::{Memory, OwnClaim};
-use crate::observed::{NodeView, Observed, Read};
+use crate::observed::{NodeView, Read};
 use crate::quiesce::name_some;
-use crate::settings::{Approval, Settings};
+use crate::settings::Approval;
 use crate::stage::Stage;
 use crate::taint;
 use fencing_api::settings::FenceMode;
@@ -43,86 +43,76 @@ const UNDATED_PAUSE: Duration = Duration::from_secs(5);
 const RIVAL_PAUSE: Duration = Duration::from_secs(30);
 
 /// The next step under this claim of the NodeFence, this process's or another one's.
-pub(super) fn step(
-    s: &Settings,
-    m: &mut Memory,
-    node: &NodeView,
-    claim: &str,
-    o: &Observed,
-    t: &Moment,
-) -> Decision {
+pub(super) fn step(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision {
     // Whatever is decided now: it was seen.
-    if let Some(held) = m.claim.as_mut().filter(|held| held.value == claim) {
+    if let Some(held) = r.memory.claim.as_mut().filter(|held| held.value == claim) {
         held.seen = true;
     }
-    if let Some(decision) = aborted(s, m, node, claim, t) {
+    if let Some(decision) = aborted(r, node, claim) {
         return decision;
     }
     if taint::claim_date(node).is_none() {
-        return undated(m, node, claim, t);
+        return undated(r, node, claim);
     }
-    if let Some(why) = not_to_be_built_on(s, m) {
+    if let Some(why) = not_to_be_built_on(r) {
         let message = format!("claim {claim} of Node {} {why}", node.name);
-        return give_back(m, node, claim, Stage::Checking, message);
+        return give_back(r.memory, node, claim, Stage::Checking, message);
     }
-    if let Some(decision) = without_a_place(m, node, claim, o) {
+    if let Some(decision) = without_a_place(r, node, claim) {
         return decision;
     }
-    if !holds(m, claim) {
-        return take_over(s, m, node, claim, o, t);
+    if !holds(r.memory, claim) {
+        return take_over(r, node, claim);
     }
-    note_listed_commands(s, m, t.now);
+    note_listed_commands(r, r.moment.now);
     // The claim was decided on a moment before it was due. Later, nobody can tell whether the condition broke before or after.
-    m.is_due |= t.now > s.not_before + FIRST_READ_MAX;
-    if let Some(message) = broken(s, m, node) {
-        return abort(m, node, claim, Stage::Aborted, message);
+    r.memory.is_due |= r.moment.now > r.settings.not_before + FIRST_READ_MAX;
+    if let Some(message) = broken(r, node) {
+        return abort(r.memory, node, claim, Stage::Aborted, message);
     }
-    m.is_due = true;
+    r.memory.is_due = true;
     // A removal that got no answer may still land: nothing else is built on this claim.
-    if m.dropping {
+    if r.memory.dropping {
         let again = || format!("claim {claim} was to be given back and still stands: it goes");
-        let message = m.last_failure.clone().unwrap_or_else(again);
-        return drop_claim(m, node, claim, message);
+        let message = r.memory.last_failure.clone().unwrap_or_else(again);
+        return drop_claim(r.memory, node, claim, message);
     }
-    if let Some(decision) = quiesce(m, o, t) {
-        let decision = in_trouble(m, decision);
-        return sticky_pods::under_the_claim(s, m, node, claim, t).unwrap_or(decision);
+    if let Some(decision) = quiesce(r) {
+        let decision = in_trouble(r.memory, decision);
+        return sticky_pods::under_the_claim(r, node, claim).unwrap_or(decision);
     }
-    turn_to_confirmed_level(s, m, &o.lease, t.now);
-    let Some(level) = current_level(s, m) else {
-        return unserved(m, node, claim);
+    turn_to_confirmed_level(r, &r.observed.lease, r.moment.now);
+    let Some(level) = current_level(r) else {
+        return unserved(r.memory, node, claim);
     };
-    if m.busy.is_some() {
-        let message = waited_for(s, m, node, &level, t);
-        return in_trouble(m, wait(busy_stage(m), message));
+    if r.memory.busy.is_some() {
+        let message = waited_for(r, node, &level);
+        return in_trouble(r.memory, wait(busy_stage(r.memory), message));
     }
-    if let Some(at) = m.retry_at.filter(|at| t.now < *at) {
-        return in_trouble(
-            m,
-            wait(busy_stage(m), m.last_failure.clone().unwrap_or_default()),
-        )
-        .until(at);
+    if let Some(at) = r.memory.retry_at.filter(|at| r.moment.now < *at) {
+        let message = r.memory.last_failure.clone().unwrap_or_default();
+        return in_trouble(r.memory, wait(busy_stage(r.memory), message)).until(at);
     }
-    forget_other_devices(m, &level, t.now + s.late_effect);
+    forget_other_devices(r.memory, &level, r.moment.now + r.settings.late_effect);
     // Whoever was told of the proof may have turned the machine on: it is neither read again nor told off.
-    if m.under_claim.readings.is_none() && is_confirmed_down(s, m, node) {
-        return confirmed_down(s, m, node, claim, t);
+    if r.memory.under_claim.readings.is_none() && is_confirmed_down(r, node) {
+        return confirmed_down(r, node, claim);
     }
-    if let Some(message) = lost_device(m, &level) {
+    if let Some(message) = lost_device(r.memory, &level) {
         let message = format!("{message}, or release this NodeFence");
-        return try_again(s, m, message, t);
+        return try_again(r, message);
     }
-    if s.mode == FenceMode::PowerOff
+    if r.settings.mode == FenceMode::PowerOff
         && !level.is_manual()
-        && !m.is_contradicted()
-        && let Some(decision) = renewed(m, node, o, t).or_else(|| power_off(s, m, &level, t))
+        && !r.memory.is_contradicted()
+        && let Some(decision) = renewed(r, node).or_else(|| power_off(r, &level))
     {
         return decision;
     }
-    let decision = unlisted(s, m, t)
-        .or_else(|| late_on(s, m, t))
-        .unwrap_or_else(|| prove(s, m, node, &level, o, t));
-    in_trouble(m, decision)
+    let decision = unlisted(r)
+        .or_else(|| late_on(r))
+        .unwrap_or_else(|| prove(r, node, &level));
+    in_trouble(r.memory, decision)
 }
 
 /// No level has a device for the node any more. One that is replaced is there again in a moment.
@@ -138,11 +128,11 @@ fn unserved(m: &mut Memory, node: &NodeView, claim: &str) -> Decision {
 }
 
 /// What is waited for while the level's devices are asked. A word that is given is not waited for, but for what may speak against it.
-fn waited_for(s: &Settings, m: &Memory, node: &NodeView, level: &Level, t: &Moment) -> String {
-    if !level.is_manual() || valid_confirmation(s, t.now).is_err() {
+fn waited_for(r: &Round<'_>, node: &NodeView, level: &Level) -> String {
+    if !level.is_manual() || valid_confirmation(r.settings, r.moment.now).is_err() {
         return format!("waits for {}", names(level));
     }
-    let window = span::ordered(s, m, node, level);
+    let window = span::ordered(r.settings, r.memory, node, level);
     format!(
         "a human's word is given; watches for signs of life for {} s before it counts",
         window.as_secs()
@@ -152,21 +142,24 @@ fn waited_for(s: &Settings, m: &Memory, node: &NodeView, level: &Level, t: &Mome
 /// Why the claim goes again, as the rest of a sentence about it: no process of this incident can have written it, or rights that the end takes are
 /// missing, or not known to be there. What has been commanded is seen through, for a machine that is off and whose pods are still bound to it is
 /// worse; the API server then says which right it is (S20).
-fn not_to_be_built_on(s: &Settings, m: &Memory) -> Option<String> {
-    if s.mode == FenceMode::Observe {
+fn not_to_be_built_on(r: &Round<'_>) -> Option<String> {
+    if r.settings.mode == FenceMode::Observe {
         return Some("is nobody's and goes: mode Observe claims no Node".to_owned());
     }
-    let is_commanded = m.attempt.is_some() || s.record.attempts > 0 || m.under_claim.evidence;
-    let lacks = s.unsupported.as_ref().filter(|_| !is_commanded);
+    let is_commanded = r.memory.attempt.is_some()
+        || r.settings.record.attempts > 0
+        || r.memory.under_claim.evidence;
+    let lacks = r.settings.unsupported.as_ref().filter(|_| !is_commanded);
     lacks.map(|why| format!("is given back: {why}"))
 }
 
 /// The claim has landed after its place in the budget was given up, and there is none now, or late, and somebody works on the node by now: this
 /// process has done nothing under it, and does nothing (S13). On the node that the operator runs on it stays where it is, for the replica that
 /// goes on, and so does one that another process may be going on with.
-fn without_a_place(m: &mut Memory, node: &NodeView, claim: &str, o: &Observed) -> Option<Decision> {
-    let is_ours = |hold: &&Hold| hold.reason != HeldBy::OwnNode && !o.claim_of_other_process;
-    let hold = o.hold.as_ref().filter(is_ours)?;
+fn without_a_place(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Option<Decision> {
+    let is_ours =
+        |hold: &&Hold| hold.reason != HeldBy::OwnNode && !r.observed.claim_of_other_process;
+    let hold = r.observed.hold.as_ref().filter(is_ours)?;
     let late = match hold.reason.is_of_the_budget() {
         true => "after its place in the budget was given up",
         false => "late",
@@ -175,44 +168,37 @@ fn without_a_place(m: &mut Memory, node: &NodeView, claim: &str, o: &Observed) -
         "claim {claim} of Node {} has landed {late}: it is given back; held ({}): {}",
         node.name, hold.reason, hold.message
     );
-    Some(give_back(m, node, claim, Stage::Held, message).held(hold.reason))
+    Some(give_back(r.memory, node, claim, Stage::Held, message).held(hold.reason))
 }
 
 /// Under a claim without a date no `out-of-service` could be told from a human's: it goes, and the next one is not written at once.
-fn undated(m: &mut Memory, node: &NodeView, claim: &str, t: &Moment) -> Decision {
+fn undated(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision {
     let message = format!(
         "somebody has taken the `timeAdded` away from claim {claim} of Node {}: the claim goes, and the node is claimed anew; if it happens again, find the webhook or the tool that rewrites the taints of Nodes",
         node.name
     );
-    m.retry_at = Some(t.now + UNDATED_PAUSE);
-    m.last_failure = Some(message.clone());
-    m.alarm = Some(Escalation::ClaimUndated);
-    let decision = give_back(m, node, claim, Stage::Checking, message);
-    in_trouble(m, decision)
+    r.memory.retry_at = Some(r.moment.now + UNDATED_PAUSE);
+    r.memory.last_failure = Some(message.clone());
+    r.memory.alarm = Some(Escalation::ClaimUndated);
+    let decision = give_back(r.memory, node, claim, Stage::Checking, message);
+    in_trouble(r.memory, decision)
 }
 
 /// The claim is a process's before us, or a rival's: put ours in its place and begin from nothing. One that has just taken it from
 /// this process lives, and is given the time to finish: two that take it from each other would both never prove anything.
-fn take_over(
-    s: &Settings,
-    m: &mut Memory,
-    node: &NodeView,
-    claim: &str,
-    o: &Observed,
-    t: &Moment,
-) -> Decision {
-    if m.claim.as_ref().is_some_and(|held| held.seen) {
-        m.rival_until = Some(rival_until(t.now, &t.nonce));
-        m.forget_claim(t.now + s.late_effect);
+fn take_over(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision {
+    if r.memory.claim.as_ref().is_some_and(|held| held.seen) {
+        r.memory.rival_until = Some(rival_until(r.moment.now, &r.moment.nonce));
+        r.memory.forget_claim(r.moment.now + r.settings.late_effect);
     }
-    if let Some(until) = m.rival_until.filter(|until| t.now < *until) {
+    if let Some(until) = r.memory.rival_until.filter(|until| r.moment.now < *until) {
         let message = format!(
             "claim {claim} of another operator process stands on Node {}: it goes on with the incident",
             node.name
         );
         return held(HeldBy::OtherProcess, message).until(until);
     }
-    if let Some(hold) = &o.hold {
+    if let Some(hold) = &r.observed.hold {
         let message = format!(
             "claim {claim} is not taken over ({}): {}",
             hold.reason, hold.message
@@ -220,11 +206,11 @@ fn take_over(
         return held(hold.reason, message);
     }
     // It was written with an approval, of which this process has not heard yet.
-    if s.approval == Approval::Awaited {
-        let waits = awaiting_approval(s, m, t);
+    if r.settings.approval == Approval::Awaited {
+        let waits = awaiting_approval(r);
         // Its time is over, and the policy wants no more of it: the claim goes first.
-        if let Some((stage, message)) = m.ending.clone() {
-            return abort(m, node, claim, stage, message);
+        if let Some((stage, message)) = r.memory.ending.clone() {
+            return abort(r.memory, node, claim, stage, message);
         }
         let message = format!(
             "claim {claim} of Node {} is not taken over before `spec.approval` is seen; if nobody has answered yet, set it to Approved or Denied",
@@ -233,31 +219,32 @@ fn take_over(
         return Decision { message, ..waits };
     }
     // It was written by a process that had bound it, of which this one has not heard either.
-    if let Some(decision) = bind(s, node) {
+    if let Some(decision) = bind(r.settings, node) {
         return decision;
     }
-    if is_confirmed_down(s, m, node) {
-        return confirmed_down(s, m, node, claim, t);
+    if is_confirmed_down(r, node) {
+        return confirmed_down(r, node, claim);
     }
-    m.rival_until = None;
+    r.memory.rival_until = None;
     // The claim that stands was due when it was written.
-    m.is_due = true;
-    m.forget_claim(t.now + s.late_effect);
+    r.memory.is_due = true;
+    r.memory.forget_claim(r.moment.now + r.settings.late_effect);
     // With which Lease the node was claimed is not known: it may have been renewed since.
-    let is_commanded = m.has_commanded || s.record.attempts > 0;
-    m.under_claim.taken_over_until = (!is_commanded).then_some(t.now + LEASE_RENEWAL_MAX);
-    let value = taint::claim_value(&s.fence, &t.nonce);
-    m.claim = Some(OwnClaim {
+    let is_commanded = r.memory.has_commanded || r.settings.record.attempts > 0;
+    r.memory.under_claim.taken_over_until =
+        (!is_commanded).then_some(r.moment.now + LEASE_RENEWAL_MAX);
+    let value = taint::claim_value(&r.settings.fence, &r.moment.nonce);
+    r.memory.claim = Some(OwnClaim {
         value: value.clone(),
         uid: node.uid.clone(),
         boot_id: node.boot_id.clone(),
         seen: false,
     });
-    note_devices(s, m);
-    await_foreign_commands(s, m, t.now);
+    note_devices(r);
+    await_foreign_commands(r.settings, r.memory, r.moment.now);
     let message = format!("takes over claim {claim} of Node {}", node.name);
     act(
-        Effect::Claim(taint::claim(node, &value, &t.date, Duration::ZERO)),
+        Effect::Claim(taint::claim(node, &value, &r.moment.date, Duration::ZERO)),
         Stage::Claiming,
         message,
     )
@@ -273,44 +260,50 @@ pub fn rival_until(now: Duration, nonce: &str) -> Duration {
 /// Until no pod can start on the node: all are listed once, beside the look at the devices or under the claim, and those that could
 /// start are read until none can. One that comes meanwhile is found by the list beside the readings. Also notes the kubelet's
 /// Lease, with which later ones are compared until something makes it count anew ([`ClaimScoped::lease_before`](super::super::memory::Learned)).
-fn quiesce(m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
-    if m.under_claim.lease_before.is_none() {
-        match &o.lease {
-            Read::Present(lease) => m.under_claim.lease_before = Some(lease.clone()),
+fn quiesce(r: &mut Round<'_>) -> Option<Decision> {
+    if r.memory.under_claim.lease_before.is_none() {
+        match &r.observed.lease {
+            Read::Present(lease) => r.memory.under_claim.lease_before = Some(lease.clone()),
             unread => {
                 let message = format!("reads the kubelet's Lease{}", unread.why());
-                return Some(poll_again(m, Stage::Quiescing, message, t, READ_PACE));
+                return Some(poll_again(r, Stage::Quiescing, message, READ_PACE));
             }
         }
     }
-    if m.under_claim.quiesce.since.is_some() {
+    if r.memory.under_claim.quiesce.since.is_some() {
         return None;
     }
-    let quiesce = &mut m.under_claim.quiesce;
-    match (o.pods.present(), o.starting.present()) {
+    let quiesce = &mut r.memory.under_claim.quiesce;
+    match (r.observed.pods.present(), r.observed.starting.present()) {
         (Some(pods), _) => quiesce.note_list(pods),
         (None, Some(pods)) if quiesce.listed.is_some() => quiesce.note_starting(pods),
         // None of those that were there before the claim can start.
         (None, None) if quiesce.listed.is_some() && quiesce.starting.is_empty() => {}
         _ => {
-            let message = match &o.starting {
+            let message = match &r.observed.starting {
                 Read::Failed(_) => {
-                    format!("needs the pods that could still start{}", o.starting.why())
+                    format!(
+                        "needs the pods that could still start{}",
+                        r.observed.starting.why()
+                    )
                 }
-                _ => format!("needs a complete list of the node's pods{}", o.pods.why()),
+                _ => format!(
+                    "needs a complete list of the node's pods{}",
+                    r.observed.pods.why()
+                ),
             };
-            return Some(poll_again(m, Stage::Quiescing, message, t, READ_PACE));
+            return Some(poll_again(r, Stage::Quiescing, message, READ_PACE));
         }
     }
-    if !m.under_claim.quiesce.starting.is_empty() {
+    if !r.memory.under_claim.quiesce.starting.is_empty() {
         let message = format!(
             "{} pod(s) could still start on the node: {}",
-            m.under_claim.quiesce.starting.len(),
-            name_some(m.under_claim.quiesce.starting.iter())
+            r.memory.under_claim.quiesce.starting.len(),
+            name_some(r.memory.under_claim.quiesce.starting.iter())
         );
-        return Some(poll_again(m, Stage::Quiescing, message, t, READ_PACE));
+        return Some(poll_again(r, Stage::Quiescing, message, READ_PACE));
     }
-    m.under_claim.quiesce.since = Some(t.now);
-    m.under_claim.polls = 0;
+    r.memory.under_claim.quiesce.since = Some(r.moment.now);
+    r.memory.under_claim.polls = 0;
     None
 }

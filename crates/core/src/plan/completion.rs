@@ -7,7 +7,7 @@ use super::abort::{abort, accuse, still_accused, taken_back, with_accused};
 use super::outcome::{confirmed, released, was_down};
 use super::phase::{NodePhase, is_proven, node_phase};
 use super::power_on;
-use super::round::Moment;
+use super::round::Round;
 use crate::decision::{Decision, close, wait};
 use crate::delay::HeldCondition;
 use crate::memory::Memory;
@@ -24,31 +24,35 @@ fn is_by_devices(m: &Memory) -> bool {
 }
 
 /// The end of the incident, if nothing is left to do, or what is left to do after the release.
-pub(super) fn ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Option<Decision> {
-    if m.ending.is_none()
-        && is_released(s, m, node)
-        && let Some(decision) = power_on::step(s, m, node, t)
+pub(super) fn ended(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
+    if r.memory.ending.is_none()
+        && is_released(r, node)
+        && let Some(decision) = power_on::step(r, node)
     {
         return Some(decision);
     }
-    let (stage, message) = why_ended(s, m, node, t)?;
+    let (stage, message) = why_ended(r, node)?;
     // What was said when the claim went is what counts.
-    let is_new = m.ending.is_none() && stage != Stage::Recovered;
-    let is_refuted = never_went_down(node, s.boot_id.as_deref()) && m.accused.is_none();
-    if (is_new || is_refuted) && !m.tainted && !s.record.tainted {
-        accuse(s, m, node, t);
+    let is_new = r.memory.ending.is_none() && stage != Stage::Recovered;
+    let is_refuted =
+        never_went_down(node, r.settings.boot_id.as_deref()) && r.memory.accused.is_none();
+    if (is_new || is_refuted) && !r.memory.tainted && !r.settings.record.tainted {
+        accuse(r, node);
     }
-    let message = with_accused(m, message);
-    Some(still_accused(m, close(stage, message)))
+    let message = with_accused(r.memory, message);
+    Some(still_accused(r.memory, close(stage, message)))
 }
 
 /// Has `out-of-service` of this incident been taken away by it? Whoever has not seen the taint stand knows it by the quarantine, unless the kubelet
 /// has reported since. (That quarantine may be an older incident's, and the taint a human have removed: the machine was proven down all the same.)
-fn is_released(s: &Settings, m: &Memory, node: &NodeView) -> bool {
-    m.releasing
-        || power_on::is_begun(s, m)
-        || (s.record.tainted && has_booted(s, node))
-        || (s.record.tainted && !m.tainted && is_quarantined(node) && !m.has_reported(node))
+fn is_released(r: &Round<'_>, node: &NodeView) -> bool {
+    r.memory.releasing
+        || power_on::is_begun(r)
+        || (r.settings.record.tainted && has_booted(r.settings, node))
+        || (r.settings.record.tainted
+            && !r.memory.tainted
+            && is_quarantined(node)
+            && !r.memory.has_reported(node))
 }
 
 /// Has it booted since the incident was bound to its boot? Of an unknown boot nothing is concluded, not even from a node that is Ready.
@@ -58,33 +62,33 @@ fn has_booted(s: &Settings, node: &NodeView) -> bool {
 }
 
 /// Why the incident ends, now that nothing of it is on the Node; the first that holds.
-fn why_ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Option<(Stage, String)> {
-    if let Some(ending) = &m.ending {
+fn why_ended(r: &mut Round<'_>, node: &NodeView) -> Option<(Stage, String)> {
+    if let Some(ending) = &r.memory.ending {
         return Some(ending.clone());
     }
-    if is_released(s, m, node) {
-        return Some((Stage::Recovered, released(s, m)));
+    if is_released(r, node) {
+        return Some((Stage::Recovered, released(r)));
     }
-    let removed = m.claim.as_ref().is_some_and(|claim| claim.seen) && !m.dropping;
-    if m.tainted || removed || s.record.tainted {
+    let removed = r.memory.claim.as_ref().is_some_and(|claim| claim.seen) && !r.memory.dropping;
+    if r.memory.tainted || removed || r.settings.record.tainted {
         let message = format!(
             "somebody else removed our taints from Node {}: the incident ends, nothing is set again",
             node.name
         );
         return Some((Stage::Aborted, message));
     }
-    if s.adopted {
+    if r.settings.adopted {
         let message = format!(
             "the taint of Node {} that this NodeFence was made for is gone",
             node.name
         );
         return Some((Stage::Aborted, message));
     }
-    if let Some(ending) = taken_back(s) {
+    if let Some(ending) = taken_back(r.settings) {
         return Some(ending);
     }
     if node.ready() == Ready::True {
-        return Some(match s.human {
+        return Some(match r.settings.human {
             true => (
                 Stage::Aborted,
                 format!(
@@ -98,7 +102,7 @@ fn why_ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Optio
             ),
         });
     }
-    if has_booted(s, node) {
+    if has_booted(r.settings, node) {
         return Some((
             Stage::Aborted,
             format!(
@@ -107,35 +111,38 @@ fn why_ended(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Optio
             ),
         ));
     }
-    if is_confirmed_down(s, m, node) && late_off(s, m, t).is_none() {
-        return Some((Stage::ConfirmedDown, confirmed(m)));
+    if is_confirmed_down(r, node) && late_off(r).is_none() {
+        return Some((Stage::ConfirmedDown, confirmed(r.memory)));
     }
-    if let Some(reason) = &s.stop {
+    if let Some(reason) = &r.settings.stop {
         return Some((Stage::Aborted, reason.clone()));
     }
-    no_longer_holds(s, m, node, t)
+    no_longer_holds(r, node)
 }
 
 /// Has this process, or the one before it, proven the machine down for others to free what is on it (`recovery.strategy: None`), and has its kubelet
 /// reported nothing since? They were told (`NodeConfirmedDown`), and a second off would hit what they do by now (S11). A sign of life beside
 /// an off, whenever it came, has to be settled by this process.
-pub(super) fn is_confirmed_down(s: &Settings, m: &Memory, node: &NodeView) -> bool {
-    s.only_proves()
-        && m.proof_published
-        && m.has_not_reported(node)
-        && m.proof_doubted.is_none()
-        && m.contradictions.is_empty()
-        && (m.confirmation_refused.is_none() || is_by_devices(m))
+pub(super) fn is_confirmed_down(r: &Round<'_>, node: &NodeView) -> bool {
+    r.settings.only_proves()
+        && r.memory.proof_published
+        && r.memory.has_not_reported(node)
+        && r.memory.proof_doubted.is_none()
+        && r.memory.contradictions.is_empty()
+        && (r.memory.confirmation_refused.is_none() || is_by_devices(r.memory))
 }
 
 /// The machine was proven down, and nothing else is wanted. An off that may still land would turn off what somebody turns on: it is waited for
 /// before anybody is told (`NodeConfirmedDown`), for then others go by it (S23).
-pub(super) fn late_off(s: &Settings, m: &Memory, t: &Moment) -> Option<Decision> {
-    let until = m.late_off_until(t.now).filter(|_| s.only_proves())?;
+pub(super) fn late_off(r: &Round<'_>) -> Option<Decision> {
+    let until = r
+        .memory
+        .late_off_until(r.moment.now)
+        .filter(|_| r.settings.only_proves())?;
     let message = format!(
         "{}; {}: leave it off until the incident has ended",
-        was_down(m),
-        m.late_off_message()
+        was_down(r.memory),
+        r.memory.late_off_message()
     );
     // Verified it is; what is read again later has its own time.
     let waits = wait(Stage::Tainting, message).until(until);
@@ -146,35 +153,24 @@ pub(super) fn late_off(s: &Settings, m: &Memory, t: &Moment) -> Option<Decision>
 }
 
 /// What is proven down for others is done with: the claim goes, once no off may land any more.
-pub(super) fn confirmed_down(
-    s: &Settings,
-    m: &mut Memory,
-    node: &NodeView,
-    claim: &str,
-    t: &Moment,
-) -> Decision {
-    late_off(s, m, t).unwrap_or_else(|| {
-        let message = confirmed(m);
-        abort(m, node, claim, Stage::ConfirmedDown, message)
+pub(super) fn confirmed_down(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision {
+    late_off(r).unwrap_or_else(|| {
+        let message = confirmed(r.memory);
+        abort(r.memory, node, claim, Stage::ConfirmedDown, message)
     })
 }
 
 /// The incident was opened a little early: until the policy's wait is over its condition has to hold, without a break. From then on it has to be
 /// there, as long as nothing of the incident is on the Node: a hold may last for days.
-fn no_longer_holds(
-    s: &Settings,
-    m: &mut Memory,
-    node: &NodeView,
-    t: &Moment,
-) -> Option<(Stage, String)> {
-    if let Some(message) = broken(s, m, node) {
+fn no_longer_holds(r: &mut Round<'_>, node: &NodeView) -> Option<(Stage, String)> {
+    if let Some(message) = broken(r, node) {
         return Some((Stage::Aborted, format!("{message}: nothing was touched")));
     }
-    m.is_due |= t.now >= s.not_before;
+    r.memory.is_due |= r.moment.now >= r.settings.not_before;
     // It was held, or nobody looked, and the node went on meanwhile: of another outage the policy wants to wait anew. The date is compared for
     // equality alone, whoever's clock it is of.
-    let gone = |it: &&HeldCondition| m.is_due && !it.holds(node);
-    let gone = s.condition.as_ref().filter(gone)?;
+    let gone = |it: &&HeldCondition| r.memory.is_due && !it.holds(node);
+    let gone = r.settings.condition.as_ref().filter(gone)?;
     let message = format!(
         "Node {} is not {}={} any more, or not since the same time, and nothing of the incident is on it: what it shows now is for the policy to judge anew",
         node.name, gone.type_, gone.status
@@ -183,11 +179,12 @@ fn no_longer_holds(
 }
 
 /// Why the node does not have to be fenced after all, if its condition has broken before the policy's wait was over.
-pub(super) fn broken(s: &Settings, m: &Memory, node: &NodeView) -> Option<String> {
-    let condition = s
+pub(super) fn broken(r: &Round<'_>, node: &NodeView) -> Option<String> {
+    let condition = r
+        .settings
         .condition
         .as_ref()
-        .filter(|it| !m.is_due && !it.holds(node))?;
+        .filter(|it| !r.memory.is_due && !it.holds(node))?;
     Some(format!(
         "Node {} is not {}={} any more, before `unhealthyConditions[].durationSeconds` were over",
         node.name, condition.type_, condition.status

@@ -2,17 +2,16 @@
 //! took a moment to go down.
 
 use super::abort::drop_claim;
-use super::round::Moment;
+use super::round::Round;
 use super::tries::in_trouble;
 use crate::decision::{Decision, wait};
 use crate::device::{DeviceReadings, Level};
 use crate::escalation::Escalation;
 use crate::manual_confirmation;
-use crate::memory::{CONTRADICTIONS_KEPT, Memory};
+use crate::memory::CONTRADICTIONS_KEPT;
 use crate::not_proven::NotProven;
 use crate::observed::NodeView;
 use crate::proof::have_read_off;
-use crate::settings::Settings;
 use crate::stage::Stage;
 use fencing_api::settings::FenceMode;
 use std::time::Duration;
@@ -22,22 +21,22 @@ const LIE_PAUSE: Duration = Duration::from_secs(30);
 
 /// Remembers who has lied, and gives the words for people: of a device, or of a human's word, which counts for nothing any more.
 pub(super) fn note_life(
-    s: &Settings,
-    m: &mut Memory,
+    r: &mut Round<'_>,
     level: &Level,
     readings: &[DeviceReadings],
     reason: &NotProven,
 ) -> String {
     if let NotProven::OnWhileOff { .. } = reason {
         let off = have_read_off(readings);
-        m.power_history
+        r.memory
+            .power_history
             .record_contradiction(&off, readings.len(), level.require);
     }
     if !level.is_manual() {
         return reason.to_string();
     }
-    let message = manual_confirmation::refused(s, &reason.sign_of_life());
-    m.confirmation_refused.insert(message).clone()
+    let message = manual_confirmation::refused(r.settings, &reason.sign_of_life());
+    r.memory.confirmation_refused.insert(message).clone()
 }
 
 /// S22. A slow machine may have lived between its off command and the first reading, so the first contradiction of a
@@ -45,42 +44,40 @@ pub(super) fn note_life(
 /// command, by whatever device: it would go to whatever machine is at its other end. Only readings over a whole Lease without a renewal
 /// settle it, or a human's word.
 pub(super) fn after_life(
-    s: &Settings,
-    m: &mut Memory,
+    r: &mut Round<'_>,
     node: &NodeView,
     level: &Level,
     message: String,
-    t: &Moment,
 ) -> Decision {
-    let kept = match s.mode {
+    let kept = match r.settings.mode {
         // No device has lied.
         _ if level.is_manual() => 0,
         FenceMode::PowerOff => CONTRADICTIONS_KEPT,
         // Nothing is commanded there: all that follows is that readings take longer.
         _ => 1,
     };
-    if m.contradictions.len() < kept {
-        m.contradictions.push(message.clone());
+    if r.memory.contradictions.len() < kept {
+        r.memory.contradictions.push(message.clone());
     }
-    m.proof_doubted = Some(message.clone());
-    m.under_claim.readings = None;
+    r.memory.proof_doubted = Some(message.clone());
+    r.memory.under_claim.readings = None;
     // That it moved is known now: what counts is whether it moves again.
-    m.under_claim.lease_before = None;
-    m.forget_denial();
-    if s.mode == FenceMode::PowerOff && !m.is_contradicted() {
+    r.memory.under_claim.lease_before = None;
+    r.memory.forget_denial();
+    if r.settings.mode == FenceMode::PowerOff && !r.memory.is_contradicted() {
         return wait(
             Stage::Verifying,
             format!("{message}; the power is read again"),
         )
-        .until(t.now);
+        .until(r.moment.now);
     }
-    m.last_failure = Some(message.clone());
-    m.alarm = Some(Escalation::FenceContradiction);
-    m.retry_at = Some(t.now + LIE_PAUSE);
+    r.memory.last_failure = Some(message.clone());
+    r.memory.alarm = Some(Escalation::FenceContradiction);
+    r.memory.retry_at = Some(r.moment.now + LIE_PAUSE);
     let claim = node.claim().unwrap_or_default().to_owned();
-    let decision = match s.mode {
-        FenceMode::PowerOff => wait(Stage::Verifying, message).until(t.now + LIE_PAUSE),
-        _ => drop_claim(m, node, &claim, message),
+    let decision = match r.settings.mode {
+        FenceMode::PowerOff => wait(Stage::Verifying, message).until(r.moment.now + LIE_PAUSE),
+        _ => drop_claim(r.memory, node, &claim, message),
     };
-    in_trouble(m, decision)
+    in_trouble(r.memory, decision)
 }

@@ -9,15 +9,14 @@ use super::delete_node::finalizers;
 use super::level::names;
 use super::off_now::{READ_ONCE_MORE, off_now};
 use super::pace::{DETACH_PACE, WATCH_PERIOD, poll_again};
-use super::round::Moment;
+use super::round::Round;
 use super::tries::order;
 use crate::decision::{Decision, DeviceOrder, Effect, Eviction, act, wait};
 use crate::device::{DeviceAnswer, Level};
 use crate::memory::Memory;
-use crate::observed::{AttachmentView, NodeView, Observed, PodView, Ready};
+use crate::observed::{AttachmentView, NodeView, PodView, Ready};
 use crate::quiesce::{name_some, shorten, stuck};
 use crate::release::{Hindrance, booted_anew};
-use crate::settings::Settings;
 use crate::stage::Stage;
 use crate::taint::{self, Detachment};
 use crate::verification::PROOF_LIFE;
@@ -48,85 +47,81 @@ pub(super) fn note_pods_gone(m: &mut Memory, hindrance: Option<&Hindrance>, now:
 /// The machine has booted anew and is dark again before attach/detach has taken the volumes from it: nothing starts there in any boot, so they
 /// are taken like those of the first one. Of a machine that runs they leave by themselves, and its power is not read.
 pub(super) fn read_power(
-    m: &mut Memory,
+    r: &mut Round<'_>,
     node: &NodeView,
     level: &Level,
     hindrance: Option<&Hindrance>,
-    t: &Moment,
 ) -> Option<Decision> {
     let is_begun = match hindrance {
         Some(Hindrance::Attachments(known)) => known.iter().all(|it| it.deleting),
-        Some(Hindrance::Pods(left)) => to_evict(m, left).is_empty(),
+        Some(Hindrance::Pods(left)) => to_evict(r.memory, left).is_empty(),
         _ => return None,
     };
-    if is_begun || m.busy.is_some() || node.ready() == Ready::True {
+    if is_begun || r.memory.busy.is_some() || node.ready() == Ready::True {
         return None;
     }
     let asked = |answer: &DeviceAnswer| answer.reading.as_ref().ok().map(|reading| reading.asked);
-    let due = match m.under_claim.answers.iter().filter_map(asked).min() {
-        None if m.under_claim.answers.is_empty() => t.now,
-        None => m.read_at + WATCH_PERIOD,
-        Some(last) if m.pods_gone_at.is_some_and(|since| last < since) => t.now,
-        Some(_) => m.read_at + WATCH_PERIOD / 2,
+    let due = match r.memory.under_claim.answers.iter().filter_map(asked).min() {
+        None if r.memory.under_claim.answers.is_empty() => r.moment.now,
+        None => r.memory.read_at + WATCH_PERIOD,
+        Some(last) if r.memory.pods_gone_at.is_some_and(|since| last < since) => r.moment.now,
+        Some(_) => r.memory.read_at + WATCH_PERIOD / 2,
     };
-    if t.now < due {
+    if r.moment.now < due {
         return None;
     }
     let message = format!("reads the power from {}", names(level));
-    let read = order(m, level, DeviceOrder::ReadPower, t.now);
+    let read = order(r.memory, level, DeviceOrder::ReadPower, r.moment.now);
     Some(act(read, Stage::Detaching, message))
 }
 
 /// The one next step while something hinders: delete those VolumeAttachments that nobody has deleted yet, by what a quorum LIST says of them
 /// and while the power was read just now; or wait.
 pub(super) fn detach(
-    s: &Settings,
-    m: &mut Memory,
+    r: &mut Round<'_>,
     node: &NodeView,
     level: Option<&Level>,
-    o: &Observed,
     hindrance: &Hindrance,
-    t: &Moment,
 ) -> Decision {
-    m.last_check = false;
-    let lists = std::mem::take(&mut m.lists_attachments);
+    r.memory.last_check = false;
+    let lists = std::mem::take(&mut r.memory.lists_attachments);
     let is_left = |attachment: &&AttachmentView| !attachment.deleting;
     let is_begun = match hindrance {
         Hindrance::Attachments(known) => !known.iter().any(|it| is_left(&it)),
         _ => true,
     };
-    let is_back = booted_anew(node, s.boot_id.as_deref()) && node.ready() == Ready::True;
+    let is_back = booted_anew(node, r.settings.boot_id.as_deref()) && node.ready() == Ready::True;
     if let Hindrance::Pods(left) = hindrance
         && !is_back
-        && let Some(decision) = evict(s, m, node, level, left, t)
+        && let Some(decision) = evict(r, node, level, left)
     {
         return decision;
     }
     if is_begun || is_back {
-        return poll_again(m, Stage::Detaching, hindrance.message(), t, DETACH_PACE);
+        return poll_again(r, Stage::Detaching, hindrance.message(), DETACH_PACE);
     }
     if let Some(why) = finalizers::is_no_lock(node) {
         let message = format!("{}; {why}", hindrance.message());
-        return wait(Stage::Detaching, message).until(t.now + WATCH_PERIOD);
+        return wait(Stage::Detaching, message).until(r.moment.now + WATCH_PERIOD);
     }
-    let valid_until = match may_go(s, m, node, level, t) {
+    let valid_until = match may_go(r, node, level) {
         Ok(until) => until,
         Err(why) => {
             let message = format!("{}; {why}", hindrance.message());
-            return wait(Stage::Detaching, message).until(t.now + Duration::from_secs(1));
+            return wait(Stage::Detaching, message).until(r.moment.now + Duration::from_secs(1));
         }
     };
-    let attachments = match o.attachments.present() {
+    let attachments = match r.observed.attachments.present() {
         Some(all) => all.iter().filter(is_left).cloned().collect(),
         None if lists => {
             // Asked for until it has come: it says the same all the time.
-            m.lists_attachments = true;
-            let message = format!("{}{}", hindrance.message(), o.attachments.why());
-            return poll_again(m, Stage::Detaching, message, t, DETACH_PACE);
+            r.memory.lists_attachments = true;
+            let message = format!("{}{}", hindrance.message(), r.observed.attachments.why());
+            return poll_again(r, Stage::Detaching, message, DETACH_PACE);
         }
         None => {
-            m.lists_attachments = true;
-            return wait(Stage::Detaching, hindrance.message()).until(t.now);
+            r.memory.lists_attachments = true;
+            return wait(Stage::Detaching, hindrance.message()).until(r.moment.now);
         }
     };
     let left = Hindrance::Attachments(attachments);
@@ -145,7 +140,7 @@ pub(super) fn detach(
             act(Effect::Detach(detachment), Stage::Detaching, message)
         }
         // The cache has not heard of it yet.
-        _ => poll_again(m, Stage::Detaching, hindrance.message(), t, DETACH_PACE),
+        _ => poll_again(r, Stage::Detaching, hindrance.message(), DETACH_PACE),
     }
 }
 
@@ -159,19 +154,17 @@ fn to_evict(m: &Memory, left: &[PodView]) -> Vec<PodView> {
 /// `out-of-service` only, and no kubelet finishes them. They met the claim, so that nothing of them can run; and Off is read after they were seen to be
 /// deleted, as before the mark.
 fn evict(
-    s: &Settings,
-    m: &Memory,
+    r: &Round<'_>,
     node: &NodeView,
     level: Option<&Level>,
     left: &[PodView],
-    t: &Moment,
 ) -> Option<Decision> {
-    let pods = to_evict(m, left);
+    let pods = to_evict(r.memory, left);
     if pods.is_empty() {
         return None;
     }
     let names = name_some(pods.iter());
-    Some(match may_go(s, m, node, level, t) {
+    Some(match may_go(r, node, level) {
         Ok(valid_until) => {
             let message = format!(
                 "the machine reads Off: deletes {} stuck pod(s): {names}",
@@ -182,31 +175,30 @@ fn evict(
         }
         Err(why) => {
             let message = format!("{} pod(s) are stuck: {names}; {why}", pods.len());
-            wait(Stage::Detaching, message).until(t.now + Duration::from_secs(1))
+            wait(Stage::Detaching, message).until(r.moment.now + Duration::from_secs(1))
         }
     })
 }
 
 /// Nothing is attached any more: the Node goes, exactly as it was read.
 pub(super) fn delete(
-    s: &Settings,
-    m: &mut Memory,
+    r: &mut Round<'_>,
     node: &NodeView,
     claim: &str,
     level: Option<&Level>,
-    t: &Moment,
 ) -> Decision {
-    let valid_until = match may_go(s, m, node, level, t) {
+    let valid_until = match may_go(r, node, level) {
         Ok(until) => until,
         Err(why) => {
             let message = format!("everything has detached; {why}");
-            return wait(Stage::AwaitingRelease, message).until(t.now + Duration::from_secs(1));
+            return wait(Stage::AwaitingRelease, message)
+                .until(r.moment.now + Duration::from_secs(1));
         }
     };
     let Some(deletion) = taint::delete_node(node, claim, valid_until) else {
-        return wait(Stage::AwaitingRelease, "the claim was lost".to_owned()).until(t.now);
+        return wait(Stage::AwaitingRelease, "the claim was lost".to_owned()).until(r.moment.now);
     };
-    m.releasing = true;
+    r.memory.releasing = true;
     let message = format!(
         "everything has detached and the machine still reads Off: Node {} is deleted",
         node.name
@@ -219,23 +211,17 @@ pub(super) fn delete(
 }
 
 /// Until when something may be taken from the machine: its Node says that it is down, and its devices read Off since no pod is left.
-fn may_go(
-    s: &Settings,
-    m: &Memory,
-    node: &NodeView,
-    level: Option<&Level>,
-    t: &Moment,
-) -> Result<Duration, String> {
+fn may_go(r: &Round<'_>, node: &NodeView, level: Option<&Level>) -> Result<Duration, String> {
     if !matches!(node.ready(), Ready::False | Ready::Unknown) {
         return Err(format!("Node {} does not say that it is down", node.name));
     }
-    off_now(s, m, level, t)?;
-    let asked = m.under_claim.answers.iter().filter_map(|answer| {
+    off_now(r.settings, r.memory, level, r.moment)?;
+    let asked = r.memory.under_claim.answers.iter().filter_map(|answer| {
         let reading = answer.reading.as_ref().ok()?;
         Some(reading.asked)
     });
     let until = asked.min().unwrap_or_default() + PROOF_LIFE;
-    match until > t.now {
+    match until > r.moment.now {
         true => Ok(until),
         false => Err(READ_ONCE_MORE.to_owned()),
     }

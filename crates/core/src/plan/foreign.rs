@@ -7,15 +7,14 @@ use super::abort::give_back;
 use super::completion::{ended, may_have_tainted};
 use super::outcome::released;
 use super::power_on;
-use super::round::Moment;
+use super::round::{Moment, Round};
 use super::superseded::held_by_other_fence;
 use super::unclaimed::bind_first;
 use crate::decision::{Decision, close, held, wait};
 use crate::escalation::Escalation;
 use crate::hold::HeldBy;
 use crate::memory::Memory;
-use crate::observed::{CLAIM, DETACHING, NodeView, Observed, TaintView};
-use crate::settings::Settings;
+use crate::observed::{CLAIM, DETACHING, NodeView, TaintView};
 use crate::stage::Stage;
 use crate::taint;
 use std::time::Duration;
@@ -25,43 +24,36 @@ const FOREIGN_PAUSE: Duration = Duration::from_secs(10);
 
 /// A mark without our claim. If we set it, our claim was taken away since, or the taint replaced; either way it is not ours to remove, and nobody
 /// knows any more which it was.
-pub(super) fn step(
-    s: &Settings,
-    m: &mut Memory,
-    node: &NodeView,
-    o: &Observed,
-    t: &Moment,
-) -> Decision {
-    if power_on::is_begun(s, m) {
-        return power_on::step(s, m, node, t)
-            .unwrap_or_else(|| close(Stage::Recovered, released(s, m)));
+pub(super) fn step(r: &mut Round<'_>, node: &NodeView) -> Decision {
+    if power_on::is_begun(r) {
+        return power_on::step(r, node).unwrap_or_else(|| close(Stage::Recovered, released(r)));
     }
-    let again = t.now + FOREIGN_PAUSE;
+    let again = r.moment.now + FOREIGN_PAUSE;
     // What was refused before it was seen was refused for its sake, and is nowhere.
-    m.forget_denial();
-    let late = t.now + s.late_effect;
+    r.memory.forget_denial();
+    let late = r.moment.now + r.settings.late_effect;
     // One that was being given back is gone too. With evidence stored the taint may be ours all the same, if somebody else took the claim.
-    let is_given_back = m.dropping && !m.under_claim.evidence;
-    if (m.claim.as_ref()).is_some_and(|claim| !claim.seen || is_given_back) {
-        m.forget_claim(late);
+    let is_given_back = r.memory.dropping && !r.memory.under_claim.evidence;
+    if (r.memory.claim.as_ref()).is_some_and(|claim| !claim.seen || is_given_back) {
+        r.memory.forget_claim(late);
     }
     // Ours is gone, and of another key or effect it never was ours.
-    let ours = s.mark_on(node);
+    let ours = r.settings.mark_on(node);
     let is_like_ours = |it: &TaintView| Some(it.key.as_str()) == ours && it.effect == "NoExecute";
-    if (m.releasing || ours.is_none())
+    if (r.memory.releasing || ours.is_none())
         && !node.taints.iter().any(is_like_ours)
-        && let Some(end) = ended(s, m, node, t)
+        && let Some(end) = ended(r, node)
     {
         return end;
     }
     // Another NodeFence of ours sees to it: nobody is to remove it by hand.
-    if o.claim_of_other_fence && taint::mark_of_claim(node).is_some() {
-        let end = ended(s, m, node, t).or_else(|| bind_first(s, node));
-        return end.unwrap_or_else(|| held_by_other_fence(m, node).until(again));
+    if r.observed.claim_of_other_fence && taint::mark_of_claim(node).is_some() {
+        let end = ended(r, node).or_else(|| bind_first(r.settings, node));
+        return end.unwrap_or_else(|| held_by_other_fence(r.memory, node).until(again));
     }
-    if let Some(key) = ours.filter(|_| may_have_tainted(s, m, node)) {
+    if let Some(key) = ours.filter(|_| may_have_tainted(r.settings, r.memory, node)) {
         let short = taint::display_name(key);
-        if s.released {
+        if r.settings.released {
             let message = format!(
                 "released by `spec.desiredState: Released`; `{short}` stays on Node {}: it stands without the operator's claim, so the operator does not remove it; once {}, remove it yourself (kubectl taint node {} {key}-)",
                 node.name,
@@ -80,7 +72,7 @@ pub(super) fn step(
             .escalated(Escalation::ClaimRemoved, message)
             .until(again);
     }
-    if let Some(decision) = ended(s, m, node, t).or_else(|| bind_first(s, node)) {
+    if let Some(decision) = ended(r, node).or_else(|| bind_first(r.settings, node)) {
         return decision;
     }
     held(HeldBy::ForeignOutOfService, foreign_mark(node)).until(again)

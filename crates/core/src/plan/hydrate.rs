@@ -4,7 +4,7 @@
 //! still land. So does what other NodeFences have sent to the machine.
 
 use super::pace::{READ_PACE, poll_again};
-use super::round::Moment;
+use super::round::Round;
 use super::tries::{ORDER_MIN, order_max};
 use crate::decision::Decision;
 use crate::escalation::Escalation;
@@ -79,18 +79,21 @@ pub(super) fn await_foreign_commands(settings: &Settings, memory: &mut Memory, n
 /// S23: with `recovery.strategy: None` others are told that the machine is down and rely on it, so every on that may still land has to be known
 /// first. Nobody sends one beside a claim, and who sent one before has written it down: a list that was made under the claim shows it, where the
 /// watch may be late.
-pub(super) fn note_listed_commands(s: &Settings, m: &mut Memory, now: Duration) {
-    if s.only_proves() && !m.under_claim.others_listed && !s.record.foreign_commands.by_watch {
-        m.under_claim.others_listed = true;
-        await_foreign_commands(s, m, now);
+pub(super) fn note_listed_commands(r: &mut Round<'_>, now: Duration) {
+    if r.settings.only_proves()
+        && !r.memory.under_claim.others_listed
+        && !r.settings.record.foreign_commands.by_watch
+    {
+        r.memory.under_claim.others_listed = true;
+        await_foreign_commands(r.settings, r.memory, now);
     }
 }
 
 /// Until there is such a list.
-pub(super) fn unlisted(s: &Settings, m: &mut Memory, t: &Moment) -> Option<Decision> {
-    (s.only_proves() && !m.under_claim.others_listed).then(|| {
+pub(super) fn unlisted(r: &mut Round<'_>) -> Option<Decision> {
+    (r.settings.only_proves() && !r.memory.under_claim.others_listed).then(|| {
         let message = "the power is read when it is known what other NodeFences have sent: they could not be listed";
-        poll_again(m, Stage::Quiescing, message.to_owned(), t, READ_PACE)
+        poll_again(r, Stage::Quiescing, message.to_owned(), READ_PACE)
     })
 }
 

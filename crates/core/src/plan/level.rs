@@ -1,11 +1,10 @@
 //! The devices of a node, level by level: whose turn it is, what they answered, and what follows from a try that failed.
 
+use super::round::Round;
 use crate::device::{Device, DeviceAnswer, Level, speaks_against};
 use crate::escalation::Escalation;
-use crate::memory::Memory;
 use crate::not_proven::NotProven;
 use crate::reading::{PowerState, Reading};
-use crate::settings::Settings;
 use crate::verification::Require;
 use fencing_api::settings::FenceMode;
 
@@ -47,9 +46,9 @@ pub(super) fn verified_reading<'a>(
 }
 
 /// Why an Off of this device would not count (S25). What it has read in this incident counts where a command of ours is to turn the machine off.
-pub(super) fn uncontrolled(s: &Settings, m: &Memory, device: &Device) -> Option<Failure> {
-    let was_on =
-        s.mode == FenceMode::PowerOff && m.power_history.was_on(&device.name, &device.version);
+pub(super) fn uncontrolled(r: &Round<'_>, device: &Device) -> Option<Failure> {
+    let was_on = r.settings.mode == FenceMode::PowerOff
+        && r.memory.power_history.was_on(&device.name, &device.version);
     let counts = device.control.is_shown() || was_on;
     (!counts).then(|| Failure {
         reason: device.control.escalation(),

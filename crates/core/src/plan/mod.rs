@@ -57,6 +57,7 @@ use super::taint;
 use deadline::{overdue, time_limit};
 use pace::{READ_PACE, poll_again};
 use phase::{NodePhase, holds, is_known, is_proven, node_phase};
+use round::Round;
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -72,25 +73,34 @@ pub fn step(
 ) -> Decision {
     let observed = for_strategy(settings, observed);
     let observed = observed.as_ref();
-    let mut decision = decide(settings, memory, observed, moment);
+    let mut round = Round {
+        settings,
+        memory,
+        observed,
+        moment,
+    };
+    let mut decision = decide(&mut round);
     if decision.stage == Stage::Aborted
         && matches!(decision.effect, Effect::Close)
-        && let Some(message) = abort::off_left_behind(settings, memory, observed, moment)
+        && let Some(message) = abort::off_left_behind(&round)
     {
         decision.message.push_str(&message);
         if let Some((_, said)) = &mut decision.escalation {
             said.push_str(&message);
         }
     }
-    let since = match memory.stage {
+    let since = match round.memory.stage {
         Some((stage, since)) if stage == decision.stage => since,
         _ => moment.now,
     };
-    memory.stage = Some((decision.stage, since));
+    round.memory.stage = Some((decision.stage, since));
     if decision.deadline.is_none() {
         // The time in which an off may land is not the release's.
         let begun = match decision.stage {
-            Stage::AwaitingRelease => memory.may_land_until().map_or(since, |it| since.max(it)),
+            Stage::AwaitingRelease => round
+                .memory
+                .may_land_until()
+                .map_or(since, |it| since.max(it)),
             _ => since,
         };
         decision.deadline = time_limit(settings, decision.stage).map(|limit| begun + limit);
@@ -102,18 +112,18 @@ pub fn step(
     }
     // Whoever has given a word that is refused knew of what the devices say or do not say.
     let is_new = |reason: Escalation| {
-        memory.confirmation_refused.is_none()
+        round.memory.confirmation_refused.is_none()
             || ![Escalation::StillOn, Escalation::DeviceFailed].contains(&reason)
     };
     let called = decision.escalation.as_ref().map(|(reason, _)| *reason);
-    if let Some(message) = why_confirmation_refused(settings, memory, moment.now)
+    if let Some(message) = why_confirmation_refused(&round, moment.now)
         && !called.is_some_and(is_new)
         && !decision.stage.is_ended()
     {
         decision.escalation = Some((Escalation::ConfirmationRefused, message));
     }
     // What was refused before the end is in nobody's way any more.
-    if let Some(message) = &memory.denied
+    if let Some(message) = &round.memory.denied
         && !decision.stage.is_ended()
     {
         let message = format!(
@@ -151,110 +161,105 @@ fn for_strategy<'a>(settings: &Settings, observed: &'a Observed) -> Cow<'a, Obse
 }
 
 /// Why a human's word that was given counts for nothing, while one is of use.
-fn why_confirmation_refused(settings: &Settings, memory: &Memory, now: Duration) -> Option<String> {
+fn why_confirmation_refused(r: &Round<'_>, now: Duration) -> Option<String> {
     // A human's NodeFence may name no UID until it is bound to one.
-    settings.node_uid.as_ref()?;
-    settings
+    r.settings.node_uid.as_ref()?;
+    r.settings
         .confirmation
         .as_ref()
-        .filter(|_| !is_proven(settings, memory))?;
-    memory
+        .filter(|_| !is_proven(r.settings, r.memory))?;
+    r.memory
         .confirmation_refused
         .clone()
-        .or(valid_confirmation(settings, now).err())
+        .or(valid_confirmation(r.settings, now).err())
 }
 
 /// The record keeps it: a process that begins when the date of the word has come would take it for one of now (S21). A word that has proven is not
 /// judged again by the clock of whoever takes that over.
-fn refuse_future_confirmation(settings: &Settings, memory: &mut Memory, now: Duration) {
-    let is_ahead = settings.confirmation.as_ref().is_some_and(|it| it.is_ahead);
-    let has_proven = memory.proven_off_by == Some(ProofSource::Confirmation);
-    let is_over = has_proven || memory.confirmation_refused.is_some();
-    if is_ahead && settings.node_uid.is_some() && !is_over {
-        memory.confirmation_refused = valid_confirmation(settings, now).err();
+fn refuse_future_confirmation(r: &mut Round<'_>, now: Duration) {
+    let is_ahead = r
+        .settings
+        .confirmation
+        .as_ref()
+        .is_some_and(|it| it.is_ahead);
+    let has_proven = r.memory.proven_off_by == Some(ProofSource::Confirmation);
+    let is_over = has_proven || r.memory.confirmation_refused.is_some();
+    if is_ahead && r.settings.node_uid.is_some() && !is_over {
+        r.memory.confirmation_refused = valid_confirmation(r.settings, now).err();
     }
 }
 
-fn decide(
-    settings: &Settings,
-    memory: &mut Memory,
-    observed: &Observed,
-    moment: &Moment,
-) -> Decision {
-    hydrate::hydrate(settings, memory, moment.now);
-    refuse_future_confirmation(settings, memory, moment.now);
-    if let Some(node) = observed.node.present() {
-        abort::reconsider(settings, memory, node);
+fn decide(r: &mut Round<'_>) -> Decision {
+    hydrate::hydrate(r.settings, r.memory, r.moment.now);
+    refuse_future_confirmation(r, r.moment.now);
+    if let Some(node) = r.observed.node.present() {
+        abort::reconsider(r, node);
     }
-    if let Some(frozen) = &observed.frozen {
+    if let Some(frozen) = &r.observed.frozen {
         return held(
             HeldBy::ClusterWentBack,
             format!("nothing is done: {frozen}"),
         )
         .escalated(Escalation::Held(HeldBy::ClusterWentBack), frozen.clone());
     }
-    let node = match &observed.node {
+    let node = match &r.observed.node {
         Read::Present(node) => node,
-        Read::Absent => return node_absent::absent(settings, memory, observed, moment),
-        Read::Failed(reason) => return unreadable(memory, settings, reason, moment.now),
-        Read::NotRead => return unreadable(memory, settings, "it was not read", moment.now),
+        Read::Absent => return node_absent::absent(r),
+        Read::Failed(reason) => return unreadable(r, reason, r.moment.now),
+        Read::NotRead => return unreadable(r, "it was not read", r.moment.now),
     };
-    abort::note_doubt(settings, memory, node);
-    if settings
+    abort::note_doubt(r, node);
+    if r.settings
         .node_uid
         .as_ref()
         .is_some_and(|uid| *uid != node.uid)
     {
-        return node_absent::created_anew(settings, memory, node);
+        return node_absent::created_anew(r, node);
     }
-    if let Some(decision) = after_a_failed_write(settings, memory, moment.now) {
+    if let Some(decision) = after_a_failed_write(r, r.moment.now) {
         return decision;
     }
-    if memory.claim.is_some() || power_on::is_begun(settings, memory) {
-        hydrate::note_foreign_commands(settings, memory, moment.now);
+    if r.memory.claim.is_some() || power_on::is_begun(r) {
+        hydrate::note_foreign_commands(r.settings, r.memory, r.moment.now);
     }
-    match node_phase(settings, node) {
-        NodePhase::Unclaimed => unclaimed::step(settings, memory, node, observed, moment),
-        NodePhase::Claimed(claim) => claimed::step(settings, memory, node, claim, observed, moment),
-        NodePhase::Tainted(claim) if is_known(memory, claim) => {
-            tainted::step(settings, memory, node, claim, observed, moment)
-        }
+    match node_phase(r.settings, node) {
+        NodePhase::Unclaimed => unclaimed::step(r, node),
+        NodePhase::Claimed(claim) => claimed::step(r, node, claim),
+        NodePhase::Tainted(claim) if is_known(r.memory, claim) => tainted::step(r, node, claim),
         // Under its own claim nobody else can have set it, and this process has not: another controller did, in the second of the claim.
-        NodePhase::Tainted(claim) if holds(memory, claim) => {
-            foreign::yield_to_foreign_taint(memory, node, claim)
+        NodePhase::Tainted(claim) if holds(r.memory, claim) => {
+            foreign::yield_to_foreign_taint(r.memory, node, claim)
         }
-        NodePhase::Tainted(claim) => match &observed.evidence {
+        NodePhase::Tainted(claim) => match &r.observed.evidence {
             // The process before us has set it, or another one since this one last looked. What an older claim has proven is no proof of it.
-            Read::Present(proven) if *proven || settings.adopted => {
-                tainted::step(settings, memory, node, claim, observed, moment)
-            }
-            Read::Present(_) => foreign::unproven(node, claim, moment),
+            Read::Present(proven) if *proven || r.settings.adopted => tainted::step(r, node, claim),
+            Read::Present(_) => foreign::unproven(node, claim, r.moment),
             unread => {
                 let message = format!(
                     "needs the NodeFence to know what was sent before `{}` was set{}",
                     taint::display_name(taint::mark_key_of_claim(node)),
                     unread.why()
                 );
-                poll_again(memory, Stage::Detaching, message, moment, READ_PACE)
+                poll_again(r, Stage::Detaching, message, READ_PACE)
             }
         },
         NodePhase::ForeignTaintBesideClaim(claim) => {
-            foreign::yield_to_foreign_taint(memory, node, claim)
+            foreign::yield_to_foreign_taint(r.memory, node, claim)
         }
-        NodePhase::ForeignTaint => foreign::step(settings, memory, node, observed, moment),
+        NodePhase::ForeignTaint => foreign::step(r, node),
     }
 }
 
 /// The last write has failed: its reason, until it is time to decide again.
-fn after_a_failed_write(settings: &Settings, memory: &Memory, now: Duration) -> Option<Decision> {
-    let at = memory.write_retry_at.filter(|at| now < *at)?;
+fn after_a_failed_write(r: &Round<'_>, now: Duration) -> Option<Decision> {
+    let at = r.memory.write_retry_at.filter(|at| now < *at)?;
     let message = format!(
         "the last {} write(s) for Node {} failed ({}); it is decided again",
-        memory.write_failures, settings.node, memory.write_failure
+        r.memory.write_failures, r.settings.node, r.memory.write_failure
     );
-    let decision = wait(going_on(memory), message.clone()).until(at);
-    Some(match memory.write_failures < WRITE_FAILURES_MAX {
-        true => abort::still_accused(memory, decision),
+    let decision = wait(going_on(r.memory), message.clone()).until(at);
+    Some(match r.memory.write_failures < WRITE_FAILURES_MAX {
+        true => abort::still_accused(r.memory, decision),
         false => {
             let message = format!(
                 "{message}; see why the API server does not take it (etcd, an admission webhook, the network in between)"
@@ -273,9 +278,9 @@ fn going_on(memory: &Memory) -> Stage {
     }
 }
 
-fn unreadable(memory: &Memory, settings: &Settings, reason: &str, now: Duration) -> Decision {
-    let stage = going_on(memory);
-    let message = format!("Node {} cannot be read: {reason}", settings.node);
+fn unreadable(r: &Round<'_>, reason: &str, now: Duration) -> Decision {
+    let stage = going_on(r.memory);
+    let message = format!("Node {} cannot be read: {reason}", r.settings.node);
     wait(stage, message).until(now + Duration::from_secs(1))
 }
 

@@ -1,44 +1,42 @@
 //! The Node that the incident is about is not there, or another one has its name.
 
-use super::round::Moment;
+use super::round::Round;
 use super::{power_on, tainted};
 use crate::decision::{Decision, close};
 use crate::escalation::Escalation;
-use crate::memory::Memory;
-use crate::observed::{NodeView, Observed};
+use crate::observed::NodeView;
 use crate::proof_source::reported_off;
-use crate::settings::Settings;
 use crate::stage::Stage;
 
 /// There is no Node of that name. Where it was out of service its pods and volumes are seen off; after the release nothing is left of it.
-pub(super) fn absent(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) -> Decision {
-    let may_hold_volumes = m.tainted || s.record.evidence;
-    if may_hold_volumes && !power_on::is_begun(s, m) {
-        return tainted::node_gone(s, m, o, t);
+pub(super) fn absent(r: &mut Round<'_>) -> Decision {
+    let may_hold_volumes = r.memory.tainted || r.settings.record.evidence;
+    if may_hold_volumes && !power_on::is_begun(r) {
+        return tainted::node_gone(r);
     }
-    power_on::gone(s, m, format!("Node {} was deleted", s.node))
+    power_on::gone(r, format!("Node {} was deleted", r.settings.node))
 }
 
 /// A Node of another UID has the name: nothing of this incident is about it (S10).
-pub(super) fn created_anew(s: &Settings, m: &mut Memory, node: &NodeView) -> Decision {
+pub(super) fn created_anew(r: &mut Round<'_>, node: &NodeView) -> Decision {
     let anew = format!(
         "Node {} was deleted and created anew: its UID is {}",
-        s.node, node.uid
+        r.settings.node, node.uid
     );
-    match power_on::is_begun(s, m) {
-        true => power_on::gone(s, m, anew),
-        false => is_back(s, m, node, anew),
+    match power_on::is_begun(r) {
+        true => power_on::gone(r, anew),
+        false => is_back(r, node, anew),
     }
 }
 
 /// If the operator has deleted the one that it has fenced, the machine has come back; by then nothing of it was attached.
-fn is_back(s: &Settings, m: &mut Memory, node: &NodeView, anew: String) -> Decision {
-    let was_tainted = m.tainted || s.record.tainted;
-    let was_proven = was_tainted || m.proven_off_by.is_some();
-    if was_proven && s.boot_id.as_deref() == Some(node.boot_id.as_str()) {
-        m.proof_refuted = true;
-        let (said, way_out) = reported_off(m.proven_off_by.as_ref());
-        let data = match was_tainted || s.only_proves() {
+fn is_back(r: &mut Round<'_>, node: &NodeView, anew: String) -> Decision {
+    let was_tainted = r.memory.tainted || r.settings.record.tainted;
+    let was_proven = was_tainted || r.memory.proven_off_by.is_some();
+    if was_proven && r.settings.boot_id.as_deref() == Some(node.boot_id.as_str()) {
+        r.memory.proof_refuted = true;
+        let (said, way_out) = reported_off(r.memory.proven_off_by.as_ref());
+        let data = match was_tainted || r.settings.only_proves() {
             true => "; check the volumes' data, then reboot the node",
             false => "",
         };
@@ -49,13 +47,13 @@ fn is_back(s: &Settings, m: &mut Memory, node: &NodeView, anew: String) -> Decis
         return close(Stage::Aborted, message.clone())
             .escalated(Escalation::FenceContradiction, message);
     }
-    let is_marked = s.deletes_node() && was_tainted;
+    let is_marked = r.settings.deletes_node() && was_tainted;
     // Whoever deletes the Node writes down before that everything has detached. Where somebody else has deleted it, more may have come since.
-    let was_free = (m.releasing || s.record.detached) && !m.attached_again;
+    let was_free = (r.memory.releasing || r.settings.record.detached) && !r.memory.attached_again;
     if is_marked && was_free {
         let message = format!(
             "Node {} was deleted when its machine was proven down and its volumes were free; the machine is back, with UID {}",
-            s.node, node.uid
+            r.settings.node, node.uid
         );
         return close(Stage::Recovered, message);
     }

@@ -1,8 +1,8 @@
 //! What an incident has come to, in messages.
 
+use super::round::Round;
 use crate::memory::Memory;
 use crate::proof_source::ProofSource;
-use crate::settings::Settings;
 
 /// A word is no proof, though it stands for one.
 pub(super) fn is_by_confirmation(m: &Memory) -> bool {
@@ -27,15 +27,15 @@ pub(super) fn confirmed(m: &Memory) -> String {
 }
 
 /// What an incident that has done all that it was for has come to. Whoever has adopted a taint does not know which it was once it is gone.
-pub(super) fn released(s: &Settings, m: &Memory) -> String {
-    let mark = match s.adopted {
+pub(super) fn released(r: &Round<'_>) -> String {
+    let mark = match r.settings.adopted {
         true => "taint".to_owned(),
-        false => format!("`{}`", s.mark()),
+        false => format!("`{}`", r.settings.mark()),
     };
     let free = format!("its pods and volumes are free, the operator's {mark} is gone again");
     // By which proof it was set nobody knows.
-    match s.adopted {
+    match r.settings.adopted {
         true => free,
-        false => format!("{}, {free}", was_down(m)),
+        false => format!("{}, {free}", was_down(r.memory)),
     }
 }

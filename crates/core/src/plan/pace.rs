@@ -1,6 +1,6 @@
 //! How often is something looked at that nobody announces?
 
-use super::round::Moment;
+use super::round::Round;
 use crate::decision::{Decision, wait};
 use crate::memory::Memory;
 use crate::stage::Stage;
@@ -34,14 +34,8 @@ pub(super) const WATCH_PERIOD: Duration = Duration::from_secs(10);
 pub(super) const QUICK_POLLS: u32 = 20;
 
 /// Waits for something that nobody announces, and looks again at this pace.
-pub(super) fn poll_again(
-    m: &mut Memory,
-    stage: Stage,
-    message: String,
-    t: &Moment,
-    pace: Pace,
-) -> Decision {
-    let wake = poll(m, t.now, pace);
+pub(super) fn poll_again(r: &mut Round<'_>, stage: Stage, message: String, pace: Pace) -> Decision {
+    let wake = poll(r.memory, r.moment.now, pace);
     wait(stage, message).until(wake)
 }
 

@@ -3,32 +3,35 @@
 use super::level::{Failure, judge_level, names, uncontrolled, verified_reading};
 use super::pace::{READ_PACE, poll_again};
 use super::precheck::note_contradiction;
-use super::round::Moment;
+use super::round::Round;
 use super::span::LEASE_RENEWAL_MAX;
 use super::tries::{in_trouble, new_attempt, order, try_again};
 use crate::attempt::{Attempt, OffResult};
 use crate::decision::{Decision, DeviceOrder, Effect, act, wait};
 use crate::device::{Device, Level};
-use crate::memory::Memory;
-use crate::observed::{NodeView, Observed, Ready};
-use crate::settings::Settings;
+use crate::observed::{NodeView, Ready};
 use crate::stage::Stage;
 
 /// An outlet takes an off that changes nothing, so its Off is our doing only if it was seen to have power before. Without that the last On of a
 /// BMC that dies with it would contradict it (L1). And a device without a positive control proves nothing unless it reads On before (S25).
-fn asks_first(s: &Settings, m: &Memory, level: &Level) -> bool {
+fn asks_first(r: &Round<'_>, level: &Level) -> bool {
     let mut devices = level.devices.iter();
     devices.any(|it| {
-        let is_seen = m.under_claim.answers.iter().any(|answer| answer.is_of(it));
-        let is_new = it.outlets && !m.power_history.knows(&it.name);
-        (is_new || uncontrolled(s, m, it).is_some()) && !is_seen
+        let is_seen = r
+            .memory
+            .under_claim
+            .answers
+            .iter()
+            .any(|answer| answer.is_of(it));
+        let is_new = it.outlets && !r.memory.power_history.knows(&it.name);
+        (is_new || uncontrolled(r, it).is_some()) && !is_seen
     })
 }
 
 /// Why nothing is turned off: what follows could not prove that the machine is down.
-fn futile(s: &Settings, m: &Memory, level: &Level) -> Option<Failure> {
-    let proves = |device: &Device| match uncontrolled(s, m, device) {
-        Some(failure) => Err(verified_reading(device, &m.under_claim.answers)
+fn futile(r: &Round<'_>, level: &Level) -> Option<Failure> {
+    let proves = |device: &Device| match uncontrolled(r, device) {
+        Some(failure) => Err(verified_reading(device, &r.memory.under_claim.answers)
             .err()
             .unwrap_or(failure)),
         None => Ok(()),
@@ -38,74 +41,70 @@ fn futile(s: &Settings, m: &Memory, level: &Level) -> Option<Failure> {
 
 /// A kubelet that is reached again renews its Lease first and reports up to 10 s later: a silent node whose Lease has moved since the claim, or may
 /// have moved before this process took the claim over, is given the time for that, once. What stays silent is turned off: a last renewal may have been on its way, and a kubelet that hangs may renew on.
-pub(super) fn renewed(
-    m: &mut Memory,
-    node: &NodeView,
-    o: &Observed,
-    t: &Moment,
-) -> Option<Decision> {
-    let attempt = m.attempt.as_ref().filter(|it| it.results.is_empty())?;
-    if !attempt.recorded || m.busy.is_some() || node.ready() != Ready::Unknown {
+pub(super) fn renewed(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
+    let attempt = r
+        .memory
+        .attempt
+        .as_ref()
+        .filter(|it| it.results.is_empty())?;
+    if !attempt.recorded || r.memory.busy.is_some() || node.ready() != Ready::Unknown {
         return None;
     }
-    if let Some(until) = m
+    if let Some(until) = r
+        .memory
         .under_claim
         .taken_over_until
-        .filter(|until| t.now < *until)
+        .filter(|until| r.moment.now < *until)
     {
         let message = format!(
             "the claim of Node {} was taken over; the off command waits 12 s for a report of its kubelet",
             node.name
         );
-        return Some(in_trouble(m, wait(Stage::Fencing, message)).until(until));
+        return Some(in_trouble(r.memory, wait(Stage::Fencing, message)).until(until));
     }
-    if let Some(before) = m.lease_of_silence() {
-        let Some(lease) = o.lease.present() else {
-            let why = o.lease.why();
+    if let Some(before) = r.memory.lease_of_silence() {
+        let Some(lease) = r.observed.lease.present() else {
+            let why = r.observed.lease.why();
             let message = format!("reads the kubelet's Lease before the off command{why}");
-            let decision = poll_again(m, Stage::Fencing, message, t, READ_PACE);
-            return Some(in_trouble(m, decision));
+            let decision = poll_again(r, Stage::Fencing, message, READ_PACE);
+            return Some(in_trouble(r.memory, decision));
         };
         if lease == before {
             return None;
         }
-        m.under_claim.off_waits_until = Some(t.now + LEASE_RENEWAL_MAX);
+        r.memory.under_claim.off_waits_until = Some(r.moment.now + LEASE_RENEWAL_MAX);
     }
-    let until = m
+    let until = r
+        .memory
         .under_claim
         .off_waits_until
-        .filter(|until| t.now < *until)?;
+        .filter(|until| r.moment.now < *until)?;
     let message = format!(
         "the kubelet of Node {} has renewed its Lease since the claim; the off command waits 12 s for its report",
         node.name
     );
-    Some(in_trouble(m, wait(Stage::Fencing, message)).until(until))
+    Some(in_trouble(r.memory, wait(Stage::Fencing, message)).until(until))
 }
 
 /// Intent, then the command. `None` once the command has ended, however: the readings decide.
-pub(super) fn power_off(
-    s: &Settings,
-    m: &mut Memory,
-    level: &Level,
-    t: &Moment,
-) -> Option<Decision> {
-    match &m.attempt {
-        None if asks_first(s, m, level) => {
+pub(super) fn power_off(r: &mut Round<'_>, level: &Level) -> Option<Decision> {
+    match &r.memory.attempt {
+        None if asks_first(r, level) => {
             let message = format!("asks {} whether it is off already", names(level));
-            let read = order(m, level, DeviceOrder::ReadPower, t.now);
-            Some(in_trouble(m, act(read, Stage::Fencing, message)))
+            let read = order(r.memory, level, DeviceOrder::ReadPower, r.moment.now);
+            Some(in_trouble(r.memory, act(read, Stage::Fencing, message)))
         }
         None => {
-            note_contradiction(m, level);
-            let futile = futile(s, m, level);
-            m.under_claim.answers.clear();
+            note_contradiction(r.memory, level);
+            let futile = futile(r, level);
+            r.memory.under_claim.answers.clear();
             if let Some(Failure { reason, message }) = futile {
-                let decision = try_again(s, m, message, t);
-                m.alarm = m.alarm.or(Some(reason));
-                return Some(in_trouble(m, decision));
+                let decision = try_again(r, message);
+                r.memory.alarm = r.memory.alarm.or(Some(reason));
+                return Some(in_trouble(r.memory, decision));
             }
-            new_attempt(s, m, level, t);
-            power_off(s, m, level, t)
+            new_attempt(r, level);
+            power_off(r, level)
         }
         Some(attempt) if !attempt.recorded => {
             let message = format!(
@@ -114,20 +113,20 @@ pub(super) fn power_off(
                 names(level)
             );
             let intent = Effect::RecordIntent(attempt.clone());
-            Some(in_trouble(m, act(intent, Stage::Fencing, message)))
+            Some(in_trouble(r.memory, act(intent, Stage::Fencing, message)))
         }
         Some(attempt) if attempt.results.is_empty() => {
             let off = DeviceOrder::Off(attempt.clone());
             let message = format!("turns the machine off by {}", names(level));
-            let off = order(m, level, off, t.now);
-            Some(in_trouble(m, act(off, Stage::Fencing, message)))
+            let off = order(r.memory, level, off, r.moment.now);
+            Some(in_trouble(r.memory, act(off, Stage::Fencing, message)))
         }
         Some(attempt) if level.is_commanded(&attempt.results) => None,
         // What it says is read by nobody else: it may be off by now, by somebody's hand.
-        Some(attempt) if has_answered(attempt) && m.under_claim.answers.is_empty() => {
+        Some(attempt) if has_answered(attempt) && r.memory.under_claim.answers.is_empty() => {
             let message = format!("asks {} what it says beside that", names(level));
-            let read = order(m, level, DeviceOrder::ReadPower, t.now);
-            Some(in_trouble(m, act(read, Stage::Fencing, message)))
+            let read = order(r.memory, level, DeviceOrder::ReadPower, r.moment.now);
+            Some(in_trouble(r.memory, act(read, Stage::Fencing, message)))
         }
         Some(attempt) => {
             let unsent = level.devices.iter().filter_map(|device| {
@@ -137,7 +136,7 @@ pub(super) fn power_off(
                 (!is_sent).then(|| format!("FenceDevice {}: {message}", device.name))
             });
             let message = unsent.collect::<Vec<_>>().join("; ");
-            Some(try_again(s, m, message, t))
+            Some(try_again(r, message))
         }
     }
 }

@@ -8,7 +8,7 @@ mod devices;
 use super::abort::taken_back;
 use super::outcome::released;
 use super::pace::WATCH_PERIOD;
-use super::round::Moment;
+use super::round::Round;
 use super::tries::order_max;
 use crate::attempt::OnAttempt;
 use crate::decision::{Decision, DeviceOrder, Effect, act, close, wait};
@@ -20,7 +20,6 @@ use crate::power_on::{PowerOn, forbidden, taken};
 use crate::proof_source::reported_off;
 use crate::reading::PowerState;
 use crate::release::{booted_anew, never_went_down};
-use crate::settings::Settings;
 use crate::stage::Stage;
 use devices::{
     PAUSE, exhausted, last_readings, named, next_group, rewired, somebody_else, state, take_in,
@@ -35,88 +34,89 @@ const CALLED_FOR: Duration = Duration::from_secs(15 * 60);
 const WAY_OUT: &str = "turn the machine on by hand, or see why it does not come up; the NodeFence ends by itself, or with `spec.desiredState: Released`";
 
 /// Has the release been seen, by this process or one before it, and is the machine to be turned on?
-pub(super) fn is_begun(s: &Settings, m: &Memory) -> bool {
-    let is_released = m.power_on.begun.is_some() || s.record.released;
-    is_released && s.power_on.is_some()
+pub(super) fn is_begun(r: &Round<'_>) -> bool {
+    let is_released = r.memory.power_on.begun.is_some() || r.settings.record.released;
+    is_released && r.settings.power_on.is_some()
 }
 
 /// The Node is gone, or another one by now: the end of its incident, whose fence was over if it had been released.
-pub(super) fn gone(s: &Settings, m: &Memory, message: String) -> Decision {
-    match is_begun(s, m) {
-        true => close(
-            Stage::Recovered,
-            format!("{}; then {message}", released(s, m)),
-        ),
+pub(super) fn gone(r: &Round<'_>, message: String) -> Decision {
+    match is_begun(r) {
+        true => close(Stage::Recovered, format!("{}; then {message}", released(r))),
         false => close(Stage::Aborted, message),
     }
 }
 
 /// The next step after the release; none: nothing is to be turned on, or it is on already.
-pub(super) fn step(s: &Settings, m: &mut Memory, node: &NodeView, t: &Moment) -> Option<Decision> {
-    let wanted = s.power_on.as_ref()?;
-    if s.mode != FenceMode::PowerOff {
+pub(super) fn step(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
+    let wanted = r.settings.power_on.as_ref()?;
+    if r.settings.mode != FenceMode::PowerOff {
         return None;
     }
-    begin(s, m, wanted, t);
-    let new_boot = booted_anew(node, s.boot_id.as_deref());
-    if new_boot && !m.power_on.has_sent() {
+    begin(r, wanted);
+    let new_boot = booted_anew(node, r.settings.boot_id.as_deref());
+    if new_boot && !r.memory.power_on.has_sent() {
         return None;
     }
-    if let Some(end) = over(s, m, wanted, node) {
+    if let Some(end) = over(r, wanted, node) {
         return Some(end);
     }
-    let until = deadline(m, wanted);
+    let until = deadline(r.memory, wanted);
     if new_boot {
         let message = format!("Node {} has booted anew and is not Ready yet", node.name);
-        return Some(waits(s, m, wanted, message, t.now + PAUSE, t));
+        return Some(waits(r, wanted, message, r.moment.now + PAUSE));
     }
-    let why_not = forbidden(node, s.node_uid.as_deref(), s.boot_id.as_deref());
+    let why_not = forbidden(
+        node,
+        r.settings.node_uid.as_deref(),
+        r.settings.boot_id.as_deref(),
+    );
     if let Some(why) = why_not.or_else(|| wanted.hold.clone()) {
         let message = format!("its machine is not turned on: {why}");
         // Whoever keeps it off knows why, and is not called for it.
-        if t.now >= until && !m.power_on.has_sent() {
+        if r.moment.now >= until && !r.memory.power_on.has_sent() {
             return Some(close(
                 Stage::Recovered,
-                format!("{}; {message}", released(s, m)),
+                format!("{}; {message}", released(r)),
             ));
         }
-        return Some(waits(s, m, wanted, message, t.now + WATCH_PERIOD, t));
+        return Some(waits(r, wanted, message, r.moment.now + WATCH_PERIOD));
     }
-    if let Some(due) = m.power_on.due.filter(|due| t.now < *due) {
+    if let Some(due) = r.memory.power_on.due.filter(|due| r.moment.now < *due) {
         let message = format!(
             "its machine is turned on {} s after the release (`powerOn.delaySeconds`)",
             wanted.delay.as_secs()
         );
-        return Some(waits(s, m, wanted, message, due, t));
+        return Some(waits(r, wanted, message, due));
     }
-    if let Some(until) = m.late_off_until(t.now) {
+    if let Some(until) = r.memory.late_off_until(r.moment.now) {
         let message = format!(
             "{}: its machine is turned on when its time is over, or it could be power-cycled",
-            m.late_off_message()
+            r.memory.late_off_message()
         );
-        return Some(waits(s, m, wanted, message, until, t));
+        return Some(waits(r, wanted, message, until));
     }
-    Some(turn_on(s, m, wanted, node, t))
+    Some(turn_on(r, wanted, node))
 }
 
 /// What was done before is known; and once, the pause begins.
-fn begin(s: &Settings, m: &mut Memory, wanted: &PowerOn, t: &Moment) {
-    if m.power_on.recall(&s.record.turned_on) {
+fn begin(r: &mut Round<'_>, wanted: &PowerOn) {
+    if r.memory.power_on.recall(&r.settings.record.turned_on) {
         // Another process has sent it, or is about to: its effect is waited for, and what this one was about to send is not sent.
-        m.power_on.retry_at = Some(t.now + PAUSE);
+        r.memory.power_on.retry_at = Some(r.moment.now + PAUSE);
         let is_written = |attempt: &OnAttempt| attempt.recorded;
-        m.power_on.attempt = m.power_on.attempt.take().filter(is_written);
+        r.memory.power_on.attempt = r.memory.power_on.attempt.take().filter(is_written);
     }
-    if m.power_on.begun.is_some() {
+    if r.memory.power_on.begun.is_some() {
         return;
     }
-    m.power_on.begun = Some(t.now);
+    r.memory.power_on.begun = Some(r.moment.now);
     // What a process before this one has waited counts.
-    let pause = wanted.delay.saturating_sub(s.record.released_for);
-    m.power_on.due = Some(t.now + pause);
+    let pause = wanted.delay.saturating_sub(r.settings.record.released_for);
+    r.memory.power_on.due = Some(r.moment.now + pause);
     // They are gone from the Node, and what was read under them says nothing of what somebody has done since.
-    m.claim = None;
-    m.under_claim.answers.clear();
+    r.memory.claim = None;
+    r.memory.under_claim.answers.clear();
 }
 
 /// Until when the node has to be Ready (time since boot).
@@ -125,25 +125,25 @@ fn deadline(m: &Memory, wanted: &PowerOn) -> Duration {
 }
 
 /// The end, if the node is back, or if nothing may be done any more.
-fn over(s: &Settings, m: &Memory, wanted: &PowerOn, node: &NodeView) -> Option<Decision> {
-    let boot_id = s.boot_id.as_deref();
-    let taken = taken(node, &s.fence);
+fn over(r: &Round<'_>, wanted: &PowerOn, node: &NodeView) -> Option<Decision> {
+    let boot_id = r.settings.boot_id.as_deref();
+    let taken = taken(node, &r.settings.fence);
     if booted_anew(node, boot_id) {
         let message = format!(
             "{}; its machine was turned on again: Node {} has booted anew and is Ready",
-            released(s, m),
+            released(r),
             node.name
         );
         return match node.ready() {
             Ready::True => Some(close(Stage::Recovered, message)),
-            _ => taken.map(|why| left_alone(s, m, &why)),
+            _ => taken.map(|why| left_alone(r, &why)),
         };
     }
     if never_went_down(node, boot_id) {
-        let (said, way_out) = reported_off(m.proven_off_by.as_ref());
+        let (said, way_out) = reported_off(r.memory.proven_off_by.as_ref());
         let message = format!(
             "{}; but Node {} is Ready in boot {}, in which {said} said that it was off: its machine never went down: {way_out}; check the volumes' data, then reboot the node",
-            released(s, m),
+            released(r),
             node.name,
             node.boot_id
         );
@@ -152,7 +152,7 @@ fn over(s: &Settings, m: &Memory, wanted: &PowerOn, node: &NodeView) -> Option<D
                 .escalated(Escalation::FenceContradiction, message),
         );
     }
-    let why = taken_back(s)
+    let why = taken_back(r.settings)
         .map(|(_, message)| message)
         .or(taken)
         .or_else(|| wanted.stop.clone())
@@ -160,53 +160,37 @@ fn over(s: &Settings, m: &Memory, wanted: &PowerOn, node: &NodeView) -> Option<D
             let is_gone = node.taint(QUARANTINE).is_none();
             is_gone.then(|| "somebody has taken its quarantine away".to_owned())
         })
-        .or_else(|| without_target(s, m));
+        .or_else(|| without_target(r));
     if let Some(why) = why {
-        return Some(left_alone(s, m, &why));
+        return Some(left_alone(r, &why));
     }
-    let decision = left_alone(s, m, &rewired(s, m)?);
+    let decision = left_alone(r, &rewired(r)?);
     let message = decision.message.clone();
     Some(decision.escalated(Escalation::PowerOnFailed, message))
 }
 
 /// The end of it, whatever was done so far.
-fn left_alone(s: &Settings, m: &Memory, why: &str) -> Decision {
-    let what = match m.power_on.has_sent() {
+fn left_alone(r: &Round<'_>, why: &str) -> Decision {
+    let what = match r.memory.power_on.has_sent() {
         true => "nothing more is done to turn its machine on",
         false => "its machine is not turned on",
     };
-    close(
-        Stage::Recovered,
-        format!("{}; {what}: {why}", released(s, m)),
-    )
+    close(Stage::Recovered, format!("{}; {what}: {why}", released(r)))
 }
 
 /// Waits, says so, and calls somebody when time is up; ends when nobody came.
-fn waits(
-    s: &Settings,
-    m: &Memory,
-    wanted: &PowerOn,
-    message: String,
-    wake: Duration,
-    t: &Moment,
-) -> Decision {
-    within(
-        s,
-        m,
-        wanted,
-        wait(Stage::PoweringOn, message).until(wake),
-        t,
-    )
+fn waits(r: &Round<'_>, wanted: &PowerOn, message: String, wake: Duration) -> Decision {
+    within(r, wanted, wait(Stage::PoweringOn, message).until(wake))
 }
 
 /// The decision under the deadline of the stage.
-fn within(s: &Settings, m: &Memory, wanted: &PowerOn, decision: Decision, t: &Moment) -> Decision {
-    let until = deadline(m, wanted);
+fn within(r: &Round<'_>, wanted: &PowerOn, decision: Decision) -> Decision {
+    let until = deadline(r.memory, wanted);
     let end = until + CALLED_FOR;
-    if t.now >= end {
+    if r.moment.now >= end {
         let message = format!(
             "{}; its machine was not seen to come back: {}; turn it on by hand",
-            released(s, m),
+            released(r),
             decision.message
         );
         return close(Stage::Recovered, message.clone())
@@ -218,10 +202,10 @@ fn within(s: &Settings, m: &Memory, wanted: &PowerOn, decision: Decision, t: &Mo
             wanted.timeout.as_secs()
         )
     };
-    let failure = m.power_on.failure.clone();
-    let why = failure.or_else(|| (t.now >= until).then(late));
+    let failure = r.memory.power_on.failure.clone();
+    let why = failure.or_else(|| (r.moment.now >= until).then(late));
     let call = why.map(|why| format!("{}; {why}: {WAY_OUT}", decision.message));
-    let next = if t.now < until { until } else { end };
+    let next = if r.moment.now < until { until } else { end };
     let decision = Decision {
         deadline: Some(until),
         wake: decision.wake.map(|wake| wake.min(next)),
@@ -234,80 +218,77 @@ fn within(s: &Settings, m: &Memory, wanted: &PowerOn, decision: Decision, t: &Mo
 }
 
 /// Intent, command, and looks in between, until the machine reads On.
-fn turn_on(
-    s: &Settings,
-    m: &mut Memory,
-    wanted: &PowerOn,
-    node: &NodeView,
-    t: &Moment,
-) -> Decision {
-    if m.busy.is_some() {
+fn turn_on(r: &mut Round<'_>, wanted: &PowerOn, node: &NodeView) -> Decision {
+    if r.memory.busy.is_some() {
         let message = "waits for the FenceDevices that have turned its machine off";
-        return waits(s, m, wanted, message.to_owned(), t.now + PAUSE, t);
+        return waits(r, wanted, message.to_owned(), r.moment.now + PAUSE);
     }
-    if let Some(decision) = carry_out(s, m, wanted, t) {
+    if let Some(decision) = carry_out(r, wanted) {
         return decision;
     }
-    take_in(s, m, t);
-    let group = next_group(s, m);
-    if let Some(who) = somebody_else(s, m, group.as_ref()) {
+    take_in(r);
+    let group = next_group(r);
+    if let Some(who) = somebody_else(r, group.as_ref()) {
         let message = format!(
             "{}; FenceDevice {who} reads On: somebody has turned its machine on, and nothing is done",
-            released(s, m)
+            released(r)
         );
         return close(Stage::Recovered, message);
     }
     let Some(group) = group else {
-        m.power_on.failure = None;
+        r.memory.power_on.failure = None;
         let message = format!(
             "its machine has power again: Node {} has to boot anew and to be Ready",
             node.name
         );
-        return waits(s, m, wanted, message, t.now + PAUSE, t);
+        return waits(r, wanted, message, r.moment.now + PAUSE);
     };
-    let Some(level) = s.levels.get(group.level) else {
+    let Some(level) = r.settings.levels.get(group.level) else {
         return waits(
-            s,
-            m,
+            r,
             wanted,
             "no level serves the node".to_owned(),
-            t.now + PAUSE,
-            t,
+            r.moment.now + PAUSE,
         );
     };
     let is_seen = |device: &Device| {
-        let mut answers = m.under_claim.answers.iter();
+        let mut answers = r.memory.under_claim.answers.iter();
         answers.any(|it| it.device.name == device.name)
     };
-    let is_old = t.now.saturating_sub(m.read_at) >= WATCH_PERIOD;
+    let is_old = r.moment.now.saturating_sub(r.memory.read_at) >= WATCH_PERIOD;
     if is_old || !group.devices.iter().all(is_seen) {
         // What was seen last stays the explanation.
         let message = match group.devices.iter().all(is_seen) {
-            true => last_readings(m, &group),
+            true => last_readings(r.memory, &group),
             false => format!("asks FenceDevice {} for its power", named(&group.devices)),
         };
-        let read = order(m, group.level, level, DeviceOrder::ReadPower);
-        return within(s, m, wanted, act(read, Stage::PoweringOn, message), t);
+        let read = order(r.memory, group.level, level, DeviceOrder::ReadPower);
+        return within(r, wanted, act(read, Stage::PoweringOn, message));
     }
-    let message = last_readings(m, &group);
-    m.power_on.failure = exhausted(m, &group, t);
-    let may_try = m.power_on.retry_at.is_none_or(|at| t.now >= at) && t.now < deadline(m, wanted);
+    let message = last_readings(r.memory, &group);
+    r.memory.power_on.failure = exhausted(r, &group);
+    let may_try = r
+        .memory
+        .power_on
+        .retry_at
+        .is_none_or(|at| r.moment.now >= at)
+        && r.moment.now < deadline(r.memory, wanted);
     let off = group.devices.iter().filter(|device| {
-        let tries = m.power_on.of(&device.name);
-        tries.may_go_on() && state(m, device) == Some(PowerState::Off)
+        let tries = r.memory.power_on.of(&device.name);
+        tries.may_go_on() && state(r.memory, device) == Some(PowerState::Off)
     });
     let off: Vec<String> = off.map(|device| device.name.clone()).collect();
     if off.is_empty() || !may_try {
-        let next = m.read_at + WATCH_PERIOD;
-        return waits(s, m, wanted, message, next, t);
+        let next = r.memory.read_at + WATCH_PERIOD;
+        return waits(r, wanted, message, next);
     }
-    new_attempt(s, m, level, off, t);
-    carry_out(s, m, wanted, t).unwrap_or_else(|| waits(s, m, wanted, message, t.now + PAUSE, t))
+    new_attempt(r, level, off);
+    carry_out(r, wanted).unwrap_or_else(|| waits(r, wanted, message, r.moment.now + PAUSE))
 }
 
 /// A command that was decided on: it is written down, and then sent.
-fn carry_out(s: &Settings, m: &mut Memory, wanted: &PowerOn, t: &Moment) -> Option<Decision> {
-    let attempt = m.power_on.attempt.clone();
+fn carry_out(r: &mut Round<'_>, wanted: &PowerOn) -> Option<Decision> {
+    let attempt = r.memory.power_on.attempt.clone();
     let attempt = attempt.filter(|attempt| attempt.results.is_empty())?;
     let names = attempt.devices.join(", ");
     let decision = match attempt.recorded {
@@ -320,30 +301,41 @@ fn carry_out(s: &Settings, m: &mut Memory, wanted: &PowerOn, t: &Moment) -> Opti
         }
         true => {
             let is_its = |level: &&Level| level.name == attempt.level;
-            let (index, level) = (0..).zip(&s.levels).find(|(_, level)| is_its(level))?;
+            let (index, level) = (0..)
+                .zip(&r.settings.levels)
+                .find(|(_, level)| is_its(level))?;
             let message = format!("turns the machine on by FenceDevice {names}");
-            m.under_claim.answers.clear();
-            let on = order(m, index, level, DeviceOrder::On(attempt));
+            r.memory.under_claim.answers.clear();
+            let on = order(r.memory, index, level, DeviceOrder::On(attempt));
             act(on, Stage::PoweringOn, message)
         }
     };
-    Some(within(s, m, wanted, decision, t))
+    Some(within(r, wanted, decision))
 }
 
-fn new_attempt(s: &Settings, m: &mut Memory, level: &Level, devices: Vec<String>, t: &Moment) {
-    m.attempts += 1;
+fn new_attempt(r: &mut Round<'_>, level: &Level, devices: Vec<String>) {
+    r.memory.attempts += 1;
     for device in &devices {
-        m.power_on.tries.entry(device.clone()).or_default().intended += 1;
+        r.memory
+            .power_on
+            .tries
+            .entry(device.clone())
+            .or_default()
+            .intended += 1;
     }
-    m.power_on.attempt = Some(OnAttempt {
-        id: format!("{}-{}", t.nonce, s.record.attempts + m.attempts),
+    r.memory.power_on.attempt = Some(OnAttempt {
+        id: format!(
+            "{}-{}",
+            r.moment.nonce,
+            r.settings.record.attempts + r.memory.attempts
+        ),
         level: level.name.clone(),
         devices,
         limit: order_max(level),
         recorded: false,
         results: Default::default(),
     });
-    m.power_on.retry_at = Some(t.now + PAUSE);
+    r.memory.power_on.retry_at = Some(r.moment.now + PAUSE);
 }
 
 fn order(m: &mut Memory, index: usize, level: &Level, order: DeviceOrder) -> Effect {

@@ -1,13 +1,13 @@
 //! Do the answers of a level's devices allow a claim?
 
 use super::level::{Failure, against, judge_level, state_name, uncontrolled, verified_reading};
+use super::round::Round;
 use crate::device::{Device, Level};
 use crate::escalation::Escalation;
 use crate::manual_confirmation;
 use crate::memory::Memory;
 use crate::not_proven::NotProven;
 use crate::reading::{PowerState, Reading};
-use crate::settings::Settings;
 use fencing_api::settings::FenceMode;
 
 /// Why the level's devices do not allow a claim.
@@ -19,9 +19,9 @@ pub(super) enum Refusal {
 }
 
 /// Do the answers allow a claim? In ConfirmOnly the machine has to read Off already.
-pub(super) fn precheck(s: &Settings, m: &Memory, level: &Level) -> Result<(), Refusal> {
-    let (mode, answers) = (s.mode, &m.under_claim.answers);
-    if let (true, Some(message)) = (level.is_manual(), &m.confirmation_refused) {
+pub(super) fn precheck(r: &Round<'_>, level: &Level) -> Result<(), Refusal> {
+    let (mode, answers) = (r.settings.mode, &r.memory.under_claim.answers);
+    if let (true, Some(message)) = (level.is_manual(), &r.memory.confirmation_refused) {
         return Err(Refusal::Failed(Failure {
             reason: Escalation::ConfirmationRefused,
             message: message.clone(),
@@ -57,7 +57,7 @@ pub(super) fn precheck(s: &Settings, m: &Memory, level: &Level) -> Result<(), Re
             .map(|(device, reading)| not_off(device, reading));
         // Nothing that is read now could prove it, and a claim would only be given back. Nor would another mode help, whose record knows
         // nothing of it.
-        let contradiction = contradicted(m, level).map(|reason| Failure {
+        let contradiction = contradicted(r.memory, level).map(|reason| Failure {
             reason: Escalation::FenceContradiction,
             message: reason.to_string(),
         });
@@ -70,14 +70,14 @@ pub(super) fn precheck(s: &Settings, m: &Memory, level: &Level) -> Result<(), Re
     }
     judge_level(level, |device| {
         let reading = verified_reading(device, answers).map_err(|mut failure| {
-            let on = against(s.other_devices(level), answers).filter(|_| device.manual);
+            let on = against(r.settings.other_devices(level), answers).filter(|_| device.manual);
             failure.message +=
                 &manual_confirmation::beside(on.map(|(other, said)| (other.name.as_str(), said)));
             Refusal::Failed(failure)
         })?;
         // Nor is such a machine turned off: whether it went off nobody could tell.
         let fails = match reading.state {
-            PowerState::Off => uncontrolled(s, m, device),
+            PowerState::Off => uncontrolled(r, device),
             _ => None,
         };
         fails.map_or(Ok(()), |it| Err(Refusal::Failed(it)))

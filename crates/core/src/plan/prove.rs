@@ -10,7 +10,7 @@ use super::contradiction::{after_life, note_life};
 use super::level::names;
 use super::outcome::confirmed;
 use super::pace::{READ_PACE, poll_again};
-use super::round::Moment;
+use super::round::Round;
 use super::span;
 use super::tries::{busy_stage, fail, in_trouble, order, try_again, unresolved};
 use crate::attempt::{Attempt, OffResult};
@@ -19,7 +19,7 @@ use crate::device::Level;
 use crate::escalation::Escalation;
 use crate::memory::Memory;
 use crate::not_proven::NotProven;
-use crate::observed::{NodeView, Observed, PodView, Read};
+use crate::observed::{NodeView, PodView, Read};
 use crate::proof::{Case, Proof, judge};
 use crate::proof_source::ProofSource;
 use crate::quiesce::{name_some, newcomers, stuck};
@@ -34,30 +34,23 @@ use std::time::Duration;
 const REQUIESCES_MAX: u32 = 5;
 
 /// Reads the power, judges the readings, and goes on to the taint while the proof lives.
-pub(super) fn prove(
-    s: &Settings,
-    m: &mut Memory,
-    node: &NodeView,
-    level: &Level,
-    o: &Observed,
-    t: &Moment,
-) -> Decision {
-    let Some(readings) = m.under_claim.readings.clone() else {
-        return confirm_power(s, m, node, level, o, t);
+pub(super) fn prove(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decision {
+    let Some(readings) = r.memory.under_claim.readings.clone() else {
+        return confirm_power(r, node, level);
     };
     let (Some(held), Some(quiesced), Some(lease_before)) = (
-        &m.claim,
-        m.under_claim.quiesce.since,
-        &m.under_claim.lease_before,
+        &r.memory.claim,
+        r.memory.under_claim.quiesce.since,
+        &r.memory.under_claim.lease_before,
     ) else {
-        return wait(Stage::Verifying, "the claim was lost".to_owned()).until(t.now);
+        return wait(Stage::Verifying, "the claim was lost".to_owned()).until(r.moment.now);
     };
-    let Some(lease_now) = o.lease.present() else {
-        let message = format!("needs the kubelet's Lease{}", o.lease.why());
-        return poll_again(m, Stage::Verifying, message, t, READ_PACE);
+    let Some(lease_now) = r.observed.lease.present() else {
+        let message = format!("needs the kubelet's Lease{}", r.observed.lease.why());
+        return poll_again(r, Stage::Verifying, message, READ_PACE);
     };
-    let verification = span::judged(s, m, node, level, &readings);
-    let judged = confirmed_until(s, m, level, t.now).and_then(|confirmed_until| {
+    let verification = span::judged(r.settings, r.memory, node, level, &readings);
+    let judged = confirmed_until(r, level, r.moment.now).and_then(|confirmed_until| {
         let case = Case {
             claim: &held.value,
             node_uid: &held.uid,
@@ -67,39 +60,46 @@ pub(super) fn prove(
             lease_now,
             quiesced,
             devices: &readings,
-            others: &m.under_claim.others,
+            others: &r.memory.under_claim.others,
             require: level.require,
-            power_history: &m.power_history,
+            power_history: &r.memory.power_history,
             verification: &verification,
-            commanded: s.mode == FenceMode::PowerOff && m.may_have_commanded(),
-            kubelet_answers: o.kubelet_answers || m.under_claim.kubelet_answered,
+            commanded: r.settings.mode == FenceMode::PowerOff && r.memory.may_have_commanded(),
+            kubelet_answers: r.observed.kubelet_answers || r.memory.under_claim.kubelet_answered,
             confirmed_until,
         };
-        judge(&case, t.now)
+        judge(&case, r.moment.now)
     });
-    m.under_claim.judged_down |= judged.is_ok();
+    r.memory.under_claim.judged_down |= judged.is_ok();
     match judged {
-        Ok(proof) => use_proof(s, m, node, lease_now.renew_time.clone(), proof, o, t),
+        Ok(proof) => use_proof(r, node, lease_now.renew_time.clone(), proof),
         // A late off is waited for before the power is read again: a device that does not answer meanwhile would be told off anew.
-        Err(NotProven::Stale { .. }) => late_off(s, m, t).unwrap_or_else(|| {
-            m.under_claim.readings = None;
+        Err(NotProven::Stale { .. }) => late_off(r).unwrap_or_else(|| {
+            r.memory.under_claim.readings = None;
             let message = "the proof has died of age: the power is read again";
-            wait(Stage::Verifying, message.to_owned()).until(t.now)
+            wait(Stage::Verifying, message.to_owned()).until(r.moment.now)
         }),
         Err(reason) if reason.is_contradiction() => {
-            let message = note_life(s, m, level, &readings, &reason);
-            after_life(s, m, node, level, message, t)
+            let message = note_life(r, level, &readings, &reason);
+            after_life(r, node, level, message)
         }
-        Err(reason) if s.mode == FenceMode::ConfirmOnly => {
-            let message = format!("{reason}{}; the claim is given back", beside(m, &reason));
+        Err(reason) if r.settings.mode == FenceMode::ConfirmOnly => {
+            let message = format!(
+                "{reason}{}; the claim is given back",
+                beside(r.memory, &reason)
+            );
             let claim = held.value.clone();
-            fail(s, m, message.clone(), t.now);
-            let decision = drop_claim(m, node, &claim, message);
-            in_trouble(m, decision)
+            fail(r, message.clone(), r.moment.now);
+            let decision = drop_claim(r.memory, node, &claim, message);
+            in_trouble(r.memory, decision)
         }
         Err(reason) => {
-            let message = format!("{reason}{}{}", beside(m, &reason), unresolved(m));
-            try_again(s, m, message, t)
+            let message = format!(
+                "{reason}{}{}",
+                beside(r.memory, &reason),
+                unresolved(r.memory)
+            );
+            try_again(r, message)
         }
     }
 }
@@ -113,53 +113,47 @@ fn beside(m: &Memory, reason: &NotProven) -> String {
 
 /// Does the Lease count from here? After an off command that may have turned the machine off, or may still, it does so once: what moves it beside
 /// later readings lives.
-fn counts_anew(m: &Memory, level: &Level, t: &Moment) -> bool {
+fn counts_anew(r: &Round<'_>, level: &Level) -> bool {
     let has_turned_off = |it: &Attempt| {
         let mut results = it.results.values();
-        let is_late = !it.results.is_empty() && m.late_off_until(t.now).is_some();
+        let is_late = !it.results.is_empty() && r.memory.late_off_until(r.moment.now).is_some();
         is_late || results.any(OffResult::may_turn_off)
     };
-    let is_off = m.attempt.as_ref().is_some_and(has_turned_off);
-    let is_due = is_off && !m.under_claim.lease_after_off && !level.is_manual();
-    is_due || m.under_claim.lease_before.is_none()
+    let is_off = r.memory.attempt.as_ref().is_some_and(has_turned_off);
+    let is_due = is_off && !r.memory.under_claim.lease_after_off && !level.is_manual();
+    is_due || r.memory.under_claim.lease_before.is_none()
 }
 
 /// Has the power read, again and again, when it is known how the Lease was before.
-fn confirm_power(
-    s: &Settings,
-    m: &mut Memory,
-    node: &NodeView,
-    level: &Level,
-    o: &Observed,
-    t: &Moment,
-) -> Decision {
+fn confirm_power(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decision {
     // The readings are compared with it: it is older than they are, always.
-    if counts_anew(m, level, t) {
-        let Read::Present(lease) = &o.lease else {
-            let why = o.lease.why();
+    if counts_anew(r, level) {
+        let Read::Present(lease) = &r.observed.lease else {
+            let why = r.observed.lease.why();
             let message = format!("reads the kubelet's Lease before the power is read{why}");
-            let decision = poll_again(m, busy_stage(m), message, t, READ_PACE);
-            return in_trouble(m, decision);
+            let decision = poll_again(r, busy_stage(r.memory), message, READ_PACE);
+            return in_trouble(r.memory, decision);
         };
-        m.under_claim.lease_before = Some(lease.clone());
-        m.under_claim.lease_after_off = true;
+        r.memory.under_claim.lease_before = Some(lease.clone());
+        r.memory.under_claim.lease_after_off = true;
     }
     let message = format!(
         "reads the power from {} until it is proven off",
         names(level)
     );
-    let window = span::ordered(s, m, node, level);
+    let window = span::ordered(r.settings, r.memory, node, level);
     let confirm = DeviceOrder::Confirm { window };
-    let confirm = order(m, level, confirm, t.now);
-    in_trouble(m, act(confirm, Stage::Verifying, message))
+    let confirm = order(r.memory, level, confirm, r.moment.now);
+    in_trouble(r.memory, act(confirm, Stage::Verifying, message))
 }
 
 /// Under the taint whoever turns the machine on does no harm, but those who are told that it is down (`recovery.strategy: None`) rely on that: what
 /// another NodeFence has sent is waited for before the power is read.
-pub(super) fn late_on(s: &Settings, m: &Memory, t: &Moment) -> Option<Decision> {
-    let until = m
+pub(super) fn late_on(r: &Round<'_>) -> Option<Decision> {
+    let until = r
+        .memory
         .may_go_on_until
-        .filter(|until| s.only_proves() && t.now < *until)?;
+        .filter(|until| r.settings.only_proves() && r.moment.now < *until)?;
     let message = "an on command of another NodeFence may still land late (its `status.attempts`): the power is read when its time is over";
     // Nothing is verified yet: the time for that has not begun.
     let waits = wait(Stage::Quiescing, message.to_owned()).until(until);
@@ -171,80 +165,82 @@ pub(super) fn late_on(s: &Settings, m: &Memory, t: &Moment) -> Option<Decision> 
 
 /// Until when the human's word counts that the level rests on; none: it rests on no word.
 fn confirmed_until(
-    s: &Settings,
-    m: &Memory,
+    r: &Round<'_>,
     level: &Level,
     now: Duration,
 ) -> Result<Option<Duration>, NotProven> {
     if !level.is_manual() {
         return Ok(None);
     }
-    if let Some(message) = &m.confirmation_refused {
+    if let Some(message) = &r.memory.confirmation_refused {
         return Err(NotProven::NoConfirmation(message.clone()));
     }
-    let confirmation =
-        manual_confirmation::valid_confirmation(s, now).map_err(NotProven::NoConfirmation)?;
+    let confirmation = manual_confirmation::valid_confirmation(r.settings, now)
+        .map_err(NotProven::NoConfirmation)?;
     Ok(Some(confirmation.valid_until))
 }
 
 /// Pods came to the node since the quiesce, or may have come and gone: they have to be on their way out before the power is read.
 /// Those that are by now, too: was one of them begun to be started before, by a machine that had power for a moment, only
 /// readings after its deletion tell. A node to which pods come again and again is a human's matter.
-fn quiesce_again(s: &Settings, m: &mut Memory, message: String, t: &Moment) -> Decision {
-    m.under_claim.quiesce.since = None;
-    m.under_claim.readings = None;
-    m.under_claim.pods = None;
-    m.under_claim.relist = false;
-    m.under_claim.evicted = false;
-    m.under_claim.quiesce.begun_anew += 1;
-    if m.under_claim.quiesce.begun_anew > REQUIESCES_MAX {
-        m.last_failure = Some(format!(
+fn quiesce_again(r: &mut Round<'_>, message: String) -> Decision {
+    r.memory.under_claim.quiesce.since = None;
+    r.memory.under_claim.readings = None;
+    r.memory.under_claim.pods = None;
+    r.memory.under_claim.relist = false;
+    r.memory.under_claim.evicted = false;
+    r.memory.under_claim.quiesce.begun_anew += 1;
+    if r.memory.under_claim.quiesce.begun_anew > REQUIESCES_MAX {
+        r.memory.last_failure = Some(format!(
             "{message} (for the {}th time); find out who binds pods to Node {} in spite of its taints, or why they cannot be listed in time",
-            m.under_claim.quiesce.begun_anew, s.node
+            r.memory.under_claim.quiesce.begun_anew, r.settings.node
         ));
-        m.alarm = Some(Escalation::QuiesceStuck);
+        r.memory.alarm = Some(Escalation::QuiesceStuck);
     }
-    let decision = wait(Stage::Quiescing, message).until(t.now);
-    in_trouble(m, decision)
+    let decision = wait(Stage::Quiescing, message).until(r.moment.now);
+    in_trouble(r.memory, decision)
 }
 
 /// What has to be done first if a pod has come since the node was quiesced, or may have.
-fn not_quiet(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
+fn not_quiet(r: &mut Round<'_>) -> Option<Decision> {
     // What came since the power was read last met the claim, so a new list has nothing to say about the proof.
-    if let (true, Some(pods)) = (m.under_claim.relist, o.pods.present()) {
-        m.under_claim.pods = Some(pods.clone());
-        m.under_claim.relist = false;
+    if let (true, Some(pods)) = (r.memory.under_claim.relist, r.observed.pods.present()) {
+        r.memory.under_claim.pods = Some(pods.clone());
+        r.memory.under_claim.relist = false;
     }
-    if m.under_claim.relist {
+    if r.memory.under_claim.relist {
         let message = format!(
             "a deletion failed; needs a list of the pods that are left{}",
-            o.pods.why()
+            r.observed.pods.why()
         );
-        return Some(poll_again(m, Stage::Tainting, message, t, READ_PACE));
+        return Some(poll_again(r, Stage::Tainting, message, READ_PACE));
     }
-    let Some(pods) = &m.under_claim.pods else {
+    let Some(pods) = &r.memory.under_claim.pods else {
         // What came and went since the quiesce no list shows that is made now: only readings after the list can tell.
-        let Some(pods) = o.pods.present() else {
+        let Some(pods) = r.observed.pods.present() else {
             let message = format!(
                 "proven down; needs a complete list of the node's pods{}",
-                o.pods.why()
+                r.observed.pods.why()
             );
-            return Some(poll_again(m, Stage::Tainting, message, t, READ_PACE));
+            return Some(poll_again(r, Stage::Tainting, message, READ_PACE));
         };
-        m.under_claim.quiesce.note_list(pods);
+        r.memory.under_claim.quiesce.note_list(pods);
         let message =
             "the node's pods could not be listed before the power was read last: it is read again";
-        return Some(quiesce_again(s, m, message.to_owned(), t));
+        return Some(quiesce_again(r, message.to_owned()));
     };
-    let came = name_some(newcomers(pods, m.under_claim.quiesce.listed.as_ref()));
+    let came = name_some(newcomers(
+        pods,
+        r.memory.under_claim.quiesce.listed.as_ref(),
+    ));
     if came.is_empty() {
         return None;
     }
-    m.under_claim.quiesce.forget_list();
+    r.memory.under_claim.quiesce.forget_list();
     let message = format!(
         "pods were bound to the node, or deleted, since it was quiesced: {came}; the power is read again"
     );
-    Some(quiesce_again(s, m, message, t))
+    Some(quiesce_again(r, message))
 }
 
 /// The devices that read Off last, in order: where one of a level is enough, another may have said nothing.
@@ -259,43 +255,40 @@ fn read_off(m: &Memory) -> Vec<String> {
 
 /// Evidence, eviction, taint: in this order, each under the same living proof.
 fn use_proof(
-    s: &Settings,
-    m: &mut Memory,
+    r: &mut Round<'_>,
     node: &NodeView,
     lease_renew_time: String,
     proof: Proof,
-    o: &Observed,
-    t: &Moment,
 ) -> Decision {
-    if let Some(decision) = not_quiet(s, m, o, t) {
+    if let Some(decision) = not_quiet(r) {
         return decision;
     }
-    m.failures = 0;
-    m.level_since = None;
-    m.rounds = 0;
-    m.last_failure = None;
-    m.level_failures.clear();
-    m.alarm = None;
-    if let Some(decision) = late_off(s, m, t) {
+    r.memory.failures = 0;
+    r.memory.level_since = None;
+    r.memory.rounds = 0;
+    r.memory.last_failure = None;
+    r.memory.level_failures.clear();
+    r.memory.alarm = None;
+    if let Some(decision) = late_off(r) {
         return decision;
     }
     // The kubelet has reported since they were stored: they are read again, and not believed once more.
-    if m.under_claim.evidence_is_new && m.proof_doubted.is_some() {
-        m.under_claim.readings = None;
+    if r.memory.under_claim.evidence_is_new && r.memory.proof_doubted.is_some() {
+        r.memory.under_claim.readings = None;
         let message =
             "the kubelet has reported since the machine was proven down: the power is read again";
-        return wait(Stage::Verifying, message.to_owned()).until(t.now);
+        return wait(Stage::Verifying, message.to_owned()).until(r.moment.now);
     }
     // Stored under this claim may be an older proof, since which the machine may have run. It stays what is known until the new one is
     // stored: the taint of the older one may be on its way.
-    if !m.under_claim.evidence_is_new {
-        return store(s, m, node, lease_renew_time, &proof);
+    if !r.memory.under_claim.evidence_is_new {
+        return store(r, node, lease_renew_time, &proof);
     }
-    if s.only_proves() {
-        let message = confirmed(m);
-        return abort(m, node, proof.claim(), Stage::ConfirmedDown, message);
+    if r.settings.only_proves() {
+        let message = confirmed(r.memory);
+        return abort(r.memory, node, proof.claim(), Stage::ConfirmedDown, message);
     }
-    let pods = to_evict(s, m);
+    let pods = to_evict(r.settings, r.memory);
     if !pods.is_empty() {
         let message = format!(
             "deletes {} stuck pod(s): {}",
@@ -308,7 +301,7 @@ fn use_proof(
         };
         return act(Effect::Evict(eviction), Stage::Tainting, message);
     }
-    let (patch, message) = match s.deletes_node() {
+    let (patch, message) = match r.settings.deletes_node() {
         true => (
             taint::detaching(node, proof),
             format!(
@@ -323,23 +316,20 @@ fn use_proof(
     };
     match patch {
         Some(patch) => act(Effect::Taint(patch), Stage::Tainting, message),
-        None => wait(Stage::Tainting, "the claim was lost".to_owned()).until(t.now),
+        None => wait(Stage::Tainting, "the claim was lost".to_owned()).until(r.moment.now),
     }
 }
 
 /// The evidence is written down.
-fn store(
-    s: &Settings,
-    m: &mut Memory,
-    node: &NodeView,
-    lease_renew_time: String,
-    proof: &Proof,
-) -> Decision {
-    m.under_claim.proving = read_off(m);
-    let level = s.levels.get(m.level);
+fn store(r: &mut Round<'_>, node: &NodeView, lease_renew_time: String, proof: &Proof) -> Decision {
+    r.memory.under_claim.proving = read_off(r.memory);
+    let level = r.settings.levels.get(r.memory.level);
     let by_confirmation = level.is_some_and(Level::is_manual);
-    m.proven_off_by = Some(ProofSource::of(&m.under_claim.proving, by_confirmation));
-    m.proven_report = node.last_report().parse().ok();
+    r.memory.proven_off_by = Some(ProofSource::of(
+        &r.memory.under_claim.proving,
+        by_confirmation,
+    ));
+    r.memory.proven_report = node.last_report().parse().ok();
     let level = level.map_or_else(String::new, |level| level.name.clone());
     let evidence = Evidence {
         claim: proof.claim().to_owned(),
@@ -349,7 +339,7 @@ fn store(
         last_report: node.last_report().to_owned(),
         level,
         by_confirmation,
-        readings: m.under_claim.readings.clone().unwrap_or_default(),
+        readings: r.memory.under_claim.readings.clone().unwrap_or_default(),
     };
     let message = format!("Node {} is proven down: the evidence is stored", node.name);
     act(

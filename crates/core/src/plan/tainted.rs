@@ -8,14 +8,15 @@ use super::detaching::{self, read_power};
 use super::off_now::off_now;
 use super::outcome::was_down;
 use super::pace::{DETACH_PACE, WATCH_PERIOD, poll, poll_again};
-use super::round::Moment;
+use super::phase::holds;
+use super::round::Round;
 use super::tries::current_level;
 use super::watch::{regressed, watch_power};
 use crate::decision::{Decision, Effect, act, close, wait};
 use crate::device::Level;
 use crate::escalation::Escalation;
-use crate::memory::{Memory, OwnClaim};
-use crate::observed::{NodeView, Observed};
+use crate::memory::OwnClaim;
+use crate::observed::NodeView;
 use crate::proof_source::reported_off;
 use crate::release::{
     Hindrance, attachments_left, booted_anew, hindrance, hindrance_of_deletion, never_went_down,
@@ -27,54 +28,47 @@ use fencing_api::settings::ReleaseMode;
 use std::time::Duration;
 
 /// The next step under our mark and the claim that it stands under, whichever process has set them.
-pub(super) fn step(
-    s: &Settings,
-    m: &mut Memory,
-    node: &NodeView,
-    claim: &str,
-    o: &Observed,
-    t: &Moment,
-) -> Decision {
-    m.tainted = true;
+pub(super) fn step(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision {
+    r.memory.tainted = true;
     // It has landed after all, whatever end was decided before: it is seen through.
-    m.ending = None;
-    m.dropping = false;
+    r.memory.ending = None;
+    r.memory.dropping = false;
     // Set by the process before us, or taken over by one that lives: whoever sees to the release may turn off again under it.
-    if m.claim.as_ref().is_none_or(|held| held.value != claim) {
-        m.claim = Some(OwnClaim {
+    if !holds(r.memory, claim) {
+        r.memory.claim = Some(OwnClaim {
             value: claim.to_owned(),
             uid: node.uid.clone(),
-            boot_id: s.boot_id.clone().unwrap_or_default(),
+            boot_id: r.settings.boot_id.clone().unwrap_or_default(),
             seen: true,
         });
     }
-    let fenced_boot = s.boot_id.as_deref();
+    let fenced_boot = r.settings.boot_id.as_deref();
     let new_boot = booted_anew(node, fenced_boot);
     // The power of a machine that has booted anew is not read any more: the effect of what it accepted is never seen.
-    if new_boot && !m.commanding() {
-        m.drop_attempt(t.now + s.late_effect);
+    if new_boot && !r.memory.commanding() {
+        r.memory.drop_attempt(r.moment.now + r.settings.late_effect);
     }
     // A Node that goes on is let go like any other.
-    let is_deleted = s.deletes_node() && !new_boot && !s.released;
+    let is_deleted = r.settings.deletes_node() && !new_boot && !r.settings.released;
     let hindrance = match is_deleted {
-        true => hindrance_of_deletion(o),
-        false => hindrance(Some(node), o),
+        true => hindrance_of_deletion(r.observed),
+        false => hindrance(Some(node), r.observed),
     };
     // Asked for until it has come, or nobody needs it any more.
-    m.lists_attachments &= matches!(hindrance, Some(Hindrance::Attachments(_)));
-    if s.deletes_node() {
-        detaching::note_pods_gone(m, hindrance.as_ref(), t.now);
+    r.memory.lists_attachments &= matches!(hindrance, Some(Hindrance::Attachments(_)));
+    if r.settings.deletes_node() {
+        detaching::note_pods_gone(r.memory, hindrance.as_ref(), r.moment.now);
     }
     match &hindrance {
-        None => m.detached_at = m.detached_at.or(Some(t.now)),
+        None => r.memory.detached_at = r.memory.detached_at.or(Some(r.moment.now)),
         // A list that could not be read takes back nothing that was seen before.
         Some(Hindrance::NotRead(_) | Hindrance::LastList) => {}
-        Some(_) => m.detached_at = None,
+        Some(_) => r.memory.detached_at = None,
     }
-    let level = current_level(s, m);
+    let level = current_level(r);
     let watched = match &level {
-        Some(level) if !new_boot => watch_power(s, m, node, level, t),
-        Some(level) if s.deletes_node() => read_power(m, node, level, hindrance.as_ref(), t),
+        Some(level) if !new_boot => watch_power(r, node, level),
+        Some(level) if r.settings.deletes_node() => read_power(r, node, level, hindrance.as_ref()),
         _ => None,
     };
     let decision = match (watched, hindrance) {
@@ -84,30 +78,30 @@ pub(super) fn step(
             ..watched
         },
         (Some(watched), None) => watched,
-        (None, Some(hindrance)) if s.deletes_node() => {
-            detaching::detach(s, m, node, level.as_ref(), o, &hindrance, t)
+        (None, Some(hindrance)) if r.settings.deletes_node() => {
+            detaching::detach(r, node, level.as_ref(), &hindrance)
         }
         (None, Some(hindrance)) => {
-            m.last_check = false;
-            poll_again(m, Stage::Detaching, hindrance.message(), t, DETACH_PACE)
+            r.memory.last_check = false;
+            poll_again(r, Stage::Detaching, hindrance.message(), DETACH_PACE)
         }
-        (None, None) => finalizers::waited_for(s, node, t)
-            .unwrap_or_else(|| release(s, m, node, claim, level.as_ref(), o, t)),
+        (None, None) => finalizers::waited_for(r.settings, node, r.moment)
+            .unwrap_or_else(|| release(r, node, claim, level.as_ref())),
     };
     if never_went_down(node, fenced_boot) {
-        m.proof_refuted = true;
-        let (said, way_out) = reported_off(m.proven_off_by.as_ref());
+        r.memory.proof_refuted = true;
+        let (said, way_out) = reported_off(r.memory.proven_off_by.as_ref());
         let message = format!(
             "Node {} is Ready in boot {}, in which {said} said that it was off: its machine never went down: {way_out}; check the volumes' data, then reboot the node: the taint stays until it has booted anew",
             node.name, node.boot_id
         );
         return decision.escalated(Escalation::FenceContradiction, message);
     }
-    if let Some(message) = regressed(s, m).filter(|_| !new_boot) {
+    if let Some(message) = regressed(r).filter(|_| !new_boot) {
         return decision.escalated(Escalation::FenceRegressed, message);
     }
     // Also while the power is looked at.
-    match finalizers::stuck(s, node).filter(|_| m.detached_at.is_some()) {
+    match finalizers::stuck(r.settings, node).filter(|_| r.memory.detached_at.is_some()) {
         Some(message) => decision.escalated(Escalation::ReleaseStuck, message),
         None => decision,
     }
@@ -115,32 +109,40 @@ pub(super) fn step(
 
 /// Somebody deleted the Node, and our taint with it: there is nothing left to release, but the record stays open until pods and
 /// volumes are free, which pod GC and attach/detach now see to without the taint (F43).
-pub(super) fn node_gone(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) -> Decision {
-    m.tainted = true;
-    let gone = match s.deletes_node() {
-        true => format!("Node {} is deleted", s.node),
-        false => format!("Node {} was deleted under its taint", s.node),
+pub(super) fn node_gone(r: &mut Round<'_>) -> Decision {
+    r.memory.tainted = true;
+    let gone = match r.settings.deletes_node() {
+        true => format!("Node {} is deleted", r.settings.node),
+        false => format!("Node {} was deleted under its taint", r.settings.node),
     };
-    if let Some(Hindrance::Pods(_) | Hindrance::Attachments(_)) = hindrance_of_deletion(o) {
-        m.attached_again = true;
-        m.detached_at = None;
+    if let Some(Hindrance::Pods(_) | Hindrance::Attachments(_)) = hindrance_of_deletion(r.observed)
+    {
+        r.memory.attached_again = true;
+        r.memory.detached_at = None;
     }
-    if let Some(hindrance) = hindrance(None, o) {
-        m.last_check = false;
+    if let Some(hindrance) = hindrance(None, r.observed) {
+        r.memory.last_check = false;
         let message = format!(
             "{gone}; {}{}",
             hindrance.message(),
-            without_lock(s, &hindrance)
+            without_lock(r.settings, &hindrance)
         );
-        return poll_again(m, Stage::Detaching, message, t, DETACH_PACE);
+        return poll_again(r, Stage::Detaching, message, DETACH_PACE);
     }
-    match last_list(m, o, t) {
+    match last_list(r) {
         Ok(()) => {
-            let message = format!("{gone}; {}, its pods and volumes are free", was_down(m));
+            let message = format!(
+                "{gone}; {}, its pods and volumes are free",
+                was_down(r.memory)
+            );
             close(Stage::Recovered, message)
         }
         Err((left, wake)) => {
-            let message = format!("{gone}; {}{}", left.message(), without_lock(s, &left));
+            let message = format!(
+                "{gone}; {}{}",
+                left.message(),
+                without_lock(r.settings, &left)
+            );
             wait(Stage::Detaching, message).until(wake)
         }
     }
@@ -148,14 +150,14 @@ pub(super) fn node_gone(s: &Settings, m: &mut Memory, o: &Observed, t: &Moment) 
 
 /// The last word on the VolumeAttachments, which this round has listed if the one before asked for it; or what hinders, and when to look again.
 /// Asked for until it has come, it says the same all the time.
-fn last_list(m: &mut Memory, o: &Observed, t: &Moment) -> Result<(), (Hindrance, Duration)> {
-    let was_asked = m.last_check;
-    let left = attachments_left(o).err();
-    m.last_check = matches!(left, Some(Hindrance::NotRead(_) | Hindrance::LastList));
+fn last_list(r: &mut Round<'_>) -> Result<(), (Hindrance, Duration)> {
+    let was_asked = r.memory.last_check;
+    let left = attachments_left(r.observed).err();
+    r.memory.last_check = matches!(left, Some(Hindrance::NotRead(_) | Hindrance::LastList));
     let Some(left) = left else { return Ok(()) };
-    let wake = match m.last_check && !was_asked {
-        true => t.now,
-        false => poll(m, t.now, DETACH_PACE),
+    let wake = match r.memory.last_check && !was_asked {
+        true => r.moment.now,
+        false => poll(r.memory, r.moment.now, DETACH_PACE),
     };
     Err((left, wake))
 }
@@ -171,18 +173,10 @@ fn without_lock(s: &Settings, left: &Hindrance) -> &'static str {
 }
 
 /// The release gate's last part, by mode: everything has detached already.
-fn release(
-    s: &Settings,
-    m: &mut Memory,
-    node: &NodeView,
-    claim: &str,
-    level: Option<&Level>,
-    o: &Observed,
-    t: &Moment,
-) -> Decision {
-    let again = t.now + WATCH_PERIOD;
-    let new_boot = booted_anew(node, s.boot_id.as_deref());
-    if never_went_down(node, s.boot_id.as_deref()) {
+fn release(r: &mut Round<'_>, node: &NodeView, claim: &str, level: Option<&Level>) -> Decision {
+    let again = r.moment.now + WATCH_PERIOD;
+    let new_boot = booted_anew(node, r.settings.boot_id.as_deref());
+    if never_went_down(node, r.settings.boot_id.as_deref()) {
         return wait(
             Stage::AwaitingRelease,
             format!("Node {} is Ready and never went down", node.name),
@@ -190,8 +184,8 @@ fn release(
         .until(again);
     }
     if !new_boot {
-        let waits_for = match s.release {
-            _ if s.released => None,
+        let waits_for = match r.settings.release {
+            _ if r.settings.released => None,
             ReleaseMode::AfterDetach => None,
             ReleaseMode::AfterRecovery => Some(
                 "`release.mode` AfterRecovery waits for a new boot ID, or for `spec.desiredState: Released`",
@@ -204,33 +198,33 @@ fn release(
             let message = format!("everything has detached; {waits_for}");
             return wait(Stage::AwaitingRelease, message).until(again);
         }
-        if let Err(message) = off_now(s, m, level, t) {
+        if let Err(message) = off_now(r.settings, r.memory, level, r.moment) {
             return wait(
                 Stage::AwaitingRelease,
                 format!("everything has detached; {message}"),
             )
-            .until(t.now + Duration::from_secs(1));
+            .until(r.moment.now + Duration::from_secs(1));
         }
     }
-    if let Some(decision) = late_off_keeps_the_taint(m, t) {
+    if let Some(decision) = late_off_keeps_the_taint(r) {
         return decision;
     }
     // Everything else is settled: one complete quorum LIST of the VolumeAttachments is the last word.
-    match last_list(m, o, t) {
+    match last_list(r) {
         Ok(()) => {}
         Err((unread @ (Hindrance::NotRead(_) | Hindrance::LastList), wake)) => {
             return wait(Stage::AwaitingRelease, unread.message()).until(wake);
         }
         Err((left, _)) => return wait(Stage::Detaching, left.message()).until(again),
     }
-    if let Some(decision) = unheard(m, o, t) {
+    if let Some(decision) = unheard(r) {
         return decision;
     }
     // Whoever has put the node out of service since is at work there, and a human who has released it wants to keep it.
-    if s.deletes_node() && !new_boot && !s.released && !node.out_of_service() {
-        return detaching::delete(s, m, node, claim, level, t);
+    if r.settings.deletes_node() && !new_boot && !r.settings.released && !node.out_of_service() {
+        return detaching::delete(r, node, claim, level);
     }
-    m.releasing = true;
+    r.memory.releasing = true;
     let quarantine = (!new_boot).then_some(node.boot_id.as_str());
     let message = match quarantine {
         Some(_) => format!(
@@ -244,33 +238,36 @@ fn release(
     };
     match taint::release(node, claim, quarantine) {
         Some(patch) => act(Effect::Release(patch), Stage::AwaitingRelease, message),
-        None => wait(Stage::AwaitingRelease, "the claim was lost".to_owned()).until(t.now),
+        None => wait(Stage::AwaitingRelease, "the claim was lost".to_owned()).until(r.moment.now),
     }
 }
 
 /// Another process may have sent an off that this one has not heard of (S23).
-fn unheard(m: &mut Memory, o: &Observed, t: &Moment) -> Option<Decision> {
-    if o.evidence.present().is_some() {
+fn unheard(r: &mut Round<'_>) -> Option<Decision> {
+    if r.observed.evidence.present().is_some() {
         return None;
     }
     // Both are read once more, then.
-    m.last_check = true;
-    let message = format!("needs the NodeFence before the release{}", o.evidence.why());
+    r.memory.last_check = true;
+    let message = format!(
+        "needs the NodeFence before the release{}",
+        r.observed.evidence.why()
+    );
     let stage = Stage::AwaitingRelease;
-    Some(poll_again(m, stage, message, t, DETACH_PACE))
+    Some(poll_again(r, stage, message, DETACH_PACE))
 }
 
 /// An off command that may still land keeps the taint where it is (S23).
-fn late_off_keeps_the_taint(m: &Memory, t: &Moment) -> Option<Decision> {
-    let again = t.now + WATCH_PERIOD;
-    if m.commanding() {
+fn late_off_keeps_the_taint(r: &Round<'_>) -> Option<Decision> {
+    let again = r.moment.now + WATCH_PERIOD;
+    if r.memory.commanding() {
         let message = "everything has detached; an off command is on its way: the taint stays until its device has answered";
         return Some(wait(Stage::AwaitingRelease, message.to_owned()).until(again));
     }
-    let until = m.late_off_until(t.now)?;
+    let until = r.memory.late_off_until(r.moment.now)?;
     let message = format!(
         "everything has detached; {}: the taint stays until its time is over",
-        m.late_off_message()
+        r.memory.late_off_message()
     );
     Some(wait(Stage::AwaitingRelease, message).until(until.min(again)))
 }

@@ -8,6 +8,7 @@ use crate::fixtures::{
 use crate::memory::ClaimScoped;
 use crate::plan::pace::DETACH_PACE;
 use crate::plan::pace::poll;
+use crate::plan::round::Round;
 use crate::quiesce::Quiesce;
 use crate::settings::ManualConfirmation;
 use crate::settings::Record;
@@ -143,7 +144,7 @@ fn a_word_is_refused_aloud_until_there_is_a_proof() {
             },
             ..settings()
         };
-        let memory = Memory {
+        let mut memory = Memory {
             confirmation_refused: Some("the BMC reads On".to_owned()),
             tainted,
             under_claim: ClaimScoped {
@@ -152,7 +153,8 @@ fn a_word_is_refused_aloud_until_there_is_a_proof() {
             },
             ..Memory::default()
         };
-        why_confirmation_refused(&s, &memory, seconds(1)).is_some()
+        let (o, t) = (drained(), moment(seconds(1)));
+        why_confirmation_refused(&Round::of(&s, &mut memory, &o, &t), seconds(1)).is_some()
     };
     assert!(said(false, false, false));
     assert!(!said(true, false, false));
@@ -231,10 +233,9 @@ fn a_word_of_the_future_is_refused_for_good() {
     };
     let mut next = Memory::default();
     decided(&come, &mut next, node(), seconds(1));
-    assert_eq!(
-        why_confirmation_refused(&come, &next, seconds(1)),
-        Some(message)
-    );
+    let (o, t) = (drained(), moment(seconds(1)));
+    let round = &Round::of(&come, &mut next, &o, &t);
+    assert_eq!(why_confirmation_refused(round, seconds(1)), Some(message));
 }
 
 /// L5: past its deadline a quiesce keeps no place in the budget; S13: once an off may have gone out it does.

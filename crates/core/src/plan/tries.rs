@@ -1,7 +1,7 @@
 //! The tries of a level: whose turn it is, for how long, and what follows from one that failed.
 
 use super::level::uncontrolled;
-use super::round::Moment;
+use super::round::Round;
 use crate::attempt::Attempt;
 use crate::decision::{Decision, DeviceOrder, Effect, wait};
 use crate::device::{Device, DeviceReadings, Level};
@@ -9,7 +9,6 @@ use crate::escalation::Escalation;
 use crate::manual_confirmation::valid_confirmation;
 use crate::memory::Memory;
 use crate::observed::{LeaseView, Read};
-use crate::settings::Settings;
 use crate::stage::Stage;
 use crate::verification::Require;
 use fencing_api::settings::ORDER_SECONDS_MIN;
@@ -22,52 +21,51 @@ pub(super) const ORDER_MIN: Duration = Duration::from_secs(ORDER_SECONDS_MIN);
 pub(super) const ROUND_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// A human's word is given: the level that rests on it has its turn at once, once.
-pub(super) fn turn_to_confirmed_level(
-    s: &Settings,
-    m: &mut Memory,
-    lease: &Read<LeaseView>,
-    now: Duration,
-) {
+pub(super) fn turn_to_confirmed_level(r: &mut Round<'_>, lease: &Read<LeaseView>, now: Duration) {
     // Readings that have just arrived are judged first: they may contradict, or prove it better.
-    let is_occupied = m.busy.is_some() || m.under_claim.readings.is_some();
-    if m.confirmation_tried.is_some()
-        || m.confirmation_refused.is_some()
+    let is_occupied = r.memory.busy.is_some() || r.memory.under_claim.readings.is_some();
+    if r.memory.confirmation_tried.is_some()
+        || r.memory.confirmation_refused.is_some()
         || is_occupied
-        || valid_confirmation(s, now).is_err()
+        || valid_confirmation(r.settings, now).is_err()
     {
         return;
     }
-    if let Some(index) = s.levels.iter().position(Level::is_manual) {
-        m.confirmation_tried = Some(m.orders);
-        m.retry_at = None;
-        turn_to(m, index);
-        m.under_claim.answers.clear();
+    if let Some(index) = r.settings.levels.iter().position(Level::is_manual) {
+        r.memory.confirmation_tried = Some(r.memory.orders);
+        r.memory.retry_at = None;
+        turn_to(r.memory, index);
+        r.memory.under_claim.answers.clear();
         // The readings beside it last a whole Lease: what lives renews it within them, and what renewed it before may be off since.
-        m.under_claim.lease_before = lease.present().cloned();
+        r.memory.under_claim.lease_before = lease.present().cloned();
     }
 }
 
 /// An off command to all devices of the level. It takes the place of the one before it, which may still land (S23).
-pub(super) fn new_attempt(s: &Settings, m: &mut Memory, level: &Level, t: &Moment) -> Attempt {
-    m.drop_attempt(t.now + s.late_effect);
-    m.under_claim.lease_after_off = false;
-    m.attempts += 1;
+pub(super) fn new_attempt(r: &mut Round<'_>, level: &Level) -> Attempt {
+    r.memory.drop_attempt(r.moment.now + r.settings.late_effect);
+    r.memory.under_claim.lease_after_off = false;
+    r.memory.attempts += 1;
     let devices = level.devices.iter().map(|device| device.name.clone());
     // Who reads Off already, or nothing, is not what turns it off: a machine that was saved to disk is never resumed by the operator (R8).
     let on = level.devices.iter();
-    let on = on.filter(|device| m.power_history.has_power(&device.name));
+    let on = on.filter(|device| r.memory.power_history.has_power(&device.name));
     let versions = on.map(|device| (device.name.clone(), device.version.clone()));
     let attempt = Attempt {
-        id: format!("{}-{}", t.nonce, s.record.attempts + m.attempts),
+        id: format!(
+            "{}-{}",
+            r.moment.nonce,
+            r.settings.record.attempts + r.memory.attempts
+        ),
         level: level.name.clone(),
         devices: devices.collect(),
         versions: versions.collect(),
-        limit: time_left(m, level, t.now),
+        limit: time_left(r.memory, level, r.moment.now),
         recorded: false,
-        contested: m.late_off_until(t.now).is_some(),
+        contested: r.memory.late_off_until(r.moment.now).is_some(),
         results: Default::default(),
     };
-    m.attempt.insert(attempt).clone()
+    r.memory.attempt.insert(attempt).clone()
 }
 
 /// Device work with the level that is tried now, for as long as the level may still take.
@@ -126,18 +124,18 @@ pub(super) fn in_trouble(m: &Memory, decision: Decision) -> Decision {
 }
 
 /// The level that is tried now; levels without a device for this node are passed over.
-pub(super) fn current_level(s: &Settings, m: &mut Memory) -> Option<Level> {
-    let count = s.levels.len();
+pub(super) fn current_level(r: &mut Round<'_>) -> Option<Level> {
+    let count = r.settings.levels.len();
     let index = (0..count)
-        .map(|step| (m.level + step) % count)
+        .map(|step| (r.memory.level + step) % count)
         .find(|index| {
-            let level = s.levels.get(*index);
-            level.is_some_and(|level| is_usable(m, level))
+            let level = r.settings.levels.get(*index);
+            level.is_some_and(|level| is_usable(r.memory, level))
         })?;
-    if index != m.level {
-        turn_to(m, index);
+    if index != r.memory.level {
+        turn_to(r.memory, index);
     }
-    s.levels.get(index).cloned()
+    r.settings.levels.get(index).cloned()
 }
 
 /// A level has its turn if it serves the node, and not by a word that was refuted.
@@ -147,7 +145,7 @@ pub(super) fn is_usable(m: &Memory, level: &Level) -> bool {
 }
 
 /// What serves the node when it is claimed is what has to prove it down.
-pub(super) fn note_devices(s: &Settings, m: &mut Memory) {
+pub(super) fn note_devices(r: &mut Round<'_>) {
     let names = |level: &Level| {
         level
             .devices
@@ -155,8 +153,8 @@ pub(super) fn note_devices(s: &Settings, m: &mut Memory) {
             .map(|device| device.name.clone())
             .collect()
     };
-    let levels = s.levels.iter();
-    m.under_claim.devices_claimed = levels
+    let levels = r.settings.levels.iter();
+    r.memory.under_claim.devices_claimed = levels
         .map(|level| (level.name.clone(), names(level)))
         .collect();
 }
@@ -177,49 +175,50 @@ pub(super) fn lost_device(m: &Memory, level: &Level) -> Option<String> {
 
 /// A try has failed: again after a pause; after its last try, or its whole time, the next level; then a longer pause and all of them
 /// again. From then on a human is called.
-pub(super) fn fail(s: &Settings, m: &mut Memory, message: String, now: Duration) {
-    m.failures += 1;
-    m.forget_denial();
-    let Some(level) = current_level(s, m) else {
-        m.last_failure = Some(message);
+pub(super) fn fail(r: &mut Round<'_>, message: String, now: Duration) {
+    r.memory.failures += 1;
+    r.memory.forget_denial();
+    let Some(level) = current_level(r) else {
+        r.memory.last_failure = Some(message);
         return;
     };
-    m.level_failures.insert(level.name.clone(), message);
+    r.memory.level_failures.insert(level.name.clone(), message);
     let mut pause = level.retry_period;
-    let is_late = m
+    let is_late = r
+        .memory
         .level_since
         .is_some_and(|since| now.saturating_sub(since) >= level.timeout);
-    if m.failures >= level.attempts_max || is_late {
-        let usable: Vec<usize> = (0..s.levels.len())
+    if r.memory.failures >= level.attempts_max || is_late {
+        let usable: Vec<usize> = (0..r.settings.levels.len())
             .filter(|index| {
-                let level = s.levels.get(*index);
-                level.is_some_and(|level| is_usable(m, level))
+                let level = r.settings.levels.get(*index);
+                level.is_some_and(|level| is_usable(r.memory, level))
             })
             .collect();
-        match usable.iter().find(|index| **index > m.level) {
+        match usable.iter().find(|index| **index > r.memory.level) {
             Some(next) => {
-                turn_to(m, *next);
+                turn_to(r.memory, *next);
                 pause = Duration::ZERO;
             }
             None => {
-                turn_to(m, usable.first().copied().unwrap_or(0));
-                m.rounds = m.rounds.saturating_add(1);
+                turn_to(r.memory, usable.first().copied().unwrap_or(0));
+                r.memory.rounds = r.memory.rounds.saturating_add(1);
             }
         }
     }
-    m.alarm = match m.is_contradicted() {
+    r.memory.alarm = match r.memory.is_contradicted() {
         true => Some(Escalation::FenceContradiction),
-        false => (m.rounds > 0).then_some(Escalation::DeviceFailed),
+        false => (r.memory.rounds > 0).then_some(Escalation::DeviceFailed),
     };
-    m.last_failure = Some(why_all(s, m));
-    let pause = pause * 2u32.pow(m.rounds.saturating_sub(1).min(4));
-    m.retry_at = Some(now + pause.min(ROUND_PAUSE_MAX.max(level.retry_period)));
+    r.memory.last_failure = Some(why_all(r));
+    let pause = pause * 2u32.pow(r.memory.rounds.saturating_sub(1).min(4));
+    r.memory.retry_at = Some(now + pause.min(ROUND_PAUSE_MAX.max(level.retry_period)));
 }
 
 /// Why each of the levels failed last, in their order, and the last way out once all of them have.
-pub(super) fn why_all(s: &Settings, m: &Memory) -> String {
-    let failed = s.levels.iter().filter_map(|level| {
-        let message = m.level_failures.get(&level.name)?;
+pub(super) fn why_all(r: &Round<'_>) -> String {
+    let failed = r.settings.levels.iter().filter_map(|level| {
+        let message = r.memory.level_failures.get(&level.name)?;
         Some((&level.name, message))
     });
     let failed: Vec<_> = failed.collect();
@@ -232,10 +231,10 @@ pub(super) fn why_all(s: &Settings, m: &Memory) -> String {
             all.collect()
         }
     };
-    let mut devices = s.levels.iter().flat_map(|level| &level.devices);
+    let mut devices = r.settings.levels.iter().flat_map(|level| &level.devices);
     // Another try shows nothing else.
-    let is_stuck = devices.any(|device| uncontrolled(s, m, device).is_some());
-    if (m.rounds > 0 || is_stuck) && s.confirmation.is_none() {
+    let is_stuck = devices.any(|device| uncontrolled(r, device).is_some());
+    if (r.memory.rounds > 0 || is_stuck) && r.settings.confirmation.is_none() {
         let way_out =
             "if you know that the machine has no power, confirm it by `spec.manualConfirmation`";
         message.push(way_out.to_owned());
@@ -291,16 +290,17 @@ pub(super) fn forget_other_devices(m: &mut Memory, level: &Level, late: Duration
 }
 
 /// The try has failed: forget its command and its readings, keep the claim, try again or by the next level.
-pub(super) fn try_again(s: &Settings, m: &mut Memory, message: String, t: &Moment) -> Decision {
-    m.drop_attempt(t.now + s.late_effect);
-    m.under_claim.readings = None;
+pub(super) fn try_again(r: &mut Round<'_>, message: String) -> Decision {
+    r.memory.drop_attempt(r.moment.now + r.settings.late_effect);
+    r.memory.under_claim.readings = None;
     // Without a command nothing lets the Lease count anew, so one renewal would refute every later try. It may be forgotten: readings span a whole
     // Lease by now ([`span`]).
-    if m.is_contradicted() {
-        m.under_claim.lease_before = None;
+    if r.memory.is_contradicted() {
+        r.memory.under_claim.lease_before = None;
     }
-    fail(s, m, message.clone(), t.now);
-    in_trouble(m, wait(busy_stage(m), message)).until(m.retry_at.unwrap_or(t.now))
+    fail(r, message.clone(), r.moment.now);
+    in_trouble(r.memory, wait(busy_stage(r.memory), message))
+        .until(r.memory.retry_at.unwrap_or(r.moment.now))
 }
 
 #[cfg(test)]

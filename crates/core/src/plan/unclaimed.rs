@@ -8,7 +8,7 @@ use super::delete_node::{finalizers, sticky_pods};
 use super::hydrate::await_foreign_commands;
 use super::level::{Failure, names};
 use super::precheck::{Refusal, note_contradiction, precheck};
-use super::round::Moment;
+use super::round::Round;
 use super::superseded::{cleared, held_by_other_fence};
 use super::tries::{
     ROUND_PAUSE_MAX, current_level, fail, in_trouble, not_failed, note_devices, order,
@@ -19,7 +19,7 @@ use crate::device::Level;
 use crate::escalation::Escalation;
 use crate::hold::{HeldBy, Hold};
 use crate::memory::{Memory, OwnClaim};
-use crate::observed::{NodeView, Observed, Ready};
+use crate::observed::{NodeView, Ready};
 use crate::settings::{Approval, Settings};
 use crate::stage::Stage;
 use crate::taint;
@@ -36,36 +36,30 @@ const REREAD_PERIOD: Duration = Duration::from_secs(5);
 const REREAD_PERIOD_MAX: Duration = Duration::from_secs(60);
 
 /// The next step while nothing of the incident is on the Node: is there a reason to end it, what holds it, and is the machine off, or may be turned off?
-pub(super) fn step(
-    s: &Settings,
-    m: &mut Memory,
-    node: &NodeView,
-    o: &Observed,
-    t: &Moment,
-) -> Decision {
-    if let Some(end) = ended(s, m, node, t) {
+pub(super) fn step(r: &mut Round<'_>, node: &NodeView) -> Decision {
+    if let Some(end) = ended(r, node) {
         return end;
     }
-    if is_confirmed_down(s, m, node)
-        && let Some(waits) = late_off(s, m, t)
+    if is_confirmed_down(r, node)
+        && let Some(waits) = late_off(r)
     {
         return waits;
     }
-    if let Some(other) = &o.cleared_by {
+    if let Some(other) = &r.observed.cleared_by {
         return close(Stage::Aborted, cleared(node, other).message);
     }
-    if let Some(bind) = bind_first(s, node) {
+    if let Some(bind) = bind_first(r.settings, node) {
         return bind;
     }
     // A claim that was written and is not there: its write failed, or has not landed yet. The next one has another nonce.
-    if m.claim.is_some() || m.dropping {
-        m.forget_claim(t.now + s.late_effect);
+    if r.memory.claim.is_some() || r.memory.dropping {
+        r.memory.forget_claim(r.moment.now + r.settings.late_effect);
     }
-    if let Some(held) = held_back(s, m, node, o, t) {
-        m.forget_denial();
+    if let Some(held) = held_back(r, node) {
+        r.memory.forget_denial();
         return held;
     }
-    check(s, m, node, o, t)
+    check(r, node)
 }
 
 /// Before it waits for anything: another NodeFence may go first, and the node has booted anew when that one has ended.
@@ -94,13 +88,7 @@ pub(super) fn bind(s: &Settings, node: &NodeView) -> Option<Decision> {
 }
 
 /// Reasons to wait before anything is written.
-fn held_back(
-    s: &Settings,
-    m: &mut Memory,
-    node: &NodeView,
-    o: &Observed,
-    t: &Moment,
-) -> Option<Decision> {
+fn held_back(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
     if never_reported(node) {
         let message = format!(
             "Node {} has no Ready condition or no boot ID: its kubelet never reported, so it is not fenced; wait until it has, or release this NodeFence (`spec.desiredState: Released`)",
@@ -108,41 +96,44 @@ fn held_back(
         );
         return Some(held(HeldBy::NeverReported, message));
     }
-    if s.mode == FenceMode::Observe {
+    if r.settings.mode == FenceMode::Observe {
         let message = format!(
             "Node {} would be fenced now; mode Observe only reports",
             node.name
         );
         return Some(wait(Stage::Observing, message));
     }
-    if let Some(message) = &s.unsupported {
+    if let Some(message) = &r.settings.unsupported {
         let held = held(HeldBy::Unsupported, message.clone());
         return Some(held.escalated(Escalation::Unsupported, message.clone()));
     }
-    if o.claim_of_other_fence {
-        return Some(held_by_other_fence(m, node));
+    if r.observed.claim_of_other_fence {
+        return Some(held_by_other_fence(r.memory, node));
     }
-    if s.approval == Approval::Awaited {
-        return Some(awaiting_approval(s, m, t));
+    if r.settings.approval == Approval::Awaited {
+        return Some(awaiting_approval(r));
     }
-    finalizers::before_the_claim(s, node, t)
+    finalizers::before_the_claim(r.settings, node, r.moment)
 }
 
 /// Nobody has answered yet. When time is up, the policy says whether the incident ends or somebody is called.
-pub(super) fn awaiting_approval(s: &Settings, m: &mut Memory, t: &Moment) -> Decision {
-    let since = match m.stage {
+pub(super) fn awaiting_approval(r: &mut Round<'_>) -> Decision {
+    let since = match r.memory.stage {
         Some((Stage::AwaitingApproval, since)) => since,
-        _ => t.now,
+        _ => r.moment.now,
     };
-    let deadline = since + s.approval_timeout.saturating_sub(s.record.approval_waited);
-    let timeout = s.approval_timeout.as_secs();
-    let is_late = t.now >= deadline;
-    if is_late && s.approval_on_timeout == ApprovalTimeout::Abort {
+    let deadline = since
+        + r.settings
+            .approval_timeout
+            .saturating_sub(r.settings.record.approval_waited);
+    let timeout = r.settings.approval_timeout.as_secs();
+    let is_late = r.moment.now >= deadline;
+    if is_late && r.settings.approval_on_timeout == ApprovalTimeout::Abort {
         let message = format!(
             "nobody answered within {timeout} s (`fence.approval.timeoutSeconds`), and `fence.approval.onTimeout` is Abort; to fence the node all the same, create a NodeFence of your own"
         );
         // Should the end not be written, the wait does not begin anew.
-        m.ending = Some((Stage::Aborted, message.clone()));
+        r.memory.ending = Some((Stage::Aborted, message.clone()));
         return close(Stage::Aborted, message);
     }
     let message =
@@ -172,94 +163,95 @@ fn held_by_budget(m: &mut Memory, hold: &Hold) -> Decision {
 }
 
 /// Asks the level's devices, and claims when their answers and the budget allow it.
-fn check(s: &Settings, m: &mut Memory, node: &NodeView, o: &Observed, t: &Moment) -> Decision {
-    if let Some(held) = sticky_pods::before_the_claim(m, node, o, t) {
+fn check(r: &mut Round<'_>, node: &NodeView) -> Decision {
+    if let Some(held) = sticky_pods::before_the_claim(r, node) {
         return held;
     }
-    let hold = o.hold.as_ref();
-    if let Some(hold) = hold.filter(|hold| m.checked || hold.reason.comes_first()) {
-        m.level_since = None;
-        return held_by_budget(m, hold);
+    let hold = r.observed.hold.as_ref();
+    if let Some(hold) = hold.filter(|hold| r.memory.checked || hold.reason.comes_first()) {
+        r.memory.level_since = None;
+        return held_by_budget(r.memory, hold);
     }
-    turn_to_confirmed_level(s, m, &o.lease, t.now);
-    let Some(level) = current_level(s, m) else {
+    turn_to_confirmed_level(r, &r.observed.lease, r.moment.now);
+    let Some(level) = current_level(r) else {
         let message = format!(
             "no FenceDevice of any level serves Node {}; create one, or correct `fence.levels[].deviceSelector`",
             node.name
         );
         return wait(Stage::Checking, message.clone())
             .escalated(Escalation::NoDevice, message)
-            .until(t.now + ROUND_PAUSE_MAX);
+            .until(r.moment.now + ROUND_PAUSE_MAX);
     };
-    if m.busy.is_some() {
-        return in_trouble(
-            m,
-            wait(
-                Stage::Checking,
-                format!("asks the devices of level {}", level.name),
-            ),
-        );
+    if r.memory.busy.is_some() {
+        let message = format!("asks the devices of level {}", level.name);
+        return in_trouble(r.memory, wait(Stage::Checking, message));
     }
-    if let Some(at) = m.retry_at.filter(|at| t.now < *at) {
-        let message = m.last_failure.clone().unwrap_or_default();
-        return in_trouble(m, wait(Stage::Checking, message)).until(at);
+    if let Some(at) = r.memory.retry_at.filter(|at| r.moment.now < *at) {
+        let message = r.memory.last_failure.clone().unwrap_or_default();
+        return in_trouble(r.memory, wait(Stage::Checking, message)).until(at);
     }
-    if m.under_claim.answers.is_empty() || t.now.saturating_sub(m.read_at) > ANSWER_LIFE {
-        let asks = read_power(m, &level, t.now);
-        return in_trouble(m, asks);
+    if r.memory.under_claim.answers.is_empty()
+        || r.moment.now.saturating_sub(r.memory.read_at) > ANSWER_LIFE
+    {
+        let asks = read_power(r.memory, &level, r.moment.now);
+        return in_trouble(r.memory, asks);
     }
-    m.checked = false;
+    r.memory.checked = false;
     // Of a device that hangs later nobody but the record would know.
-    note_contradiction(m, &level);
-    match precheck(s, m, &level) {
-        Ok(()) => seen_through(s, m, node, &level, o, t),
+    note_contradiction(r.memory, &level);
+    match precheck(r, &level) {
+        Ok(()) => seen_through(r, node, &level),
         Err(Refusal::NotOff(Failure { reason, message })) => {
-            m.under_claim.answers.clear();
-            not_failed(m);
-            let again = next_try(s, t.now + reread_period(m, t.now), t.now);
-            m.retry_at = Some(again);
-            m.last_failure = Some(message.clone());
-            m.alarm = Some(reason);
-            m.forget_denial();
-            in_trouble(m, wait(Stage::Checking, message).until(again))
+            r.memory.under_claim.answers.clear();
+            not_failed(r.memory);
+            let again = next_try(
+                r.settings,
+                r.moment.now + reread_period(r.memory, r.moment.now),
+                r.moment.now,
+            );
+            r.memory.retry_at = Some(again);
+            r.memory.last_failure = Some(message.clone());
+            r.memory.alarm = Some(reason);
+            r.memory.forget_denial();
+            in_trouble(r.memory, wait(Stage::Checking, message).until(again))
         }
         Err(Refusal::Failed(failure)) => {
-            m.under_claim.answers.clear();
-            fail(s, m, failure.message.clone(), t.now);
-            m.retry_at = m.retry_at.map(|at| next_try(s, at, t.now));
+            r.memory.under_claim.answers.clear();
+            fail(r, failure.message.clone(), r.moment.now);
+            r.memory.retry_at = r
+                .memory
+                .retry_at
+                .map(|at| next_try(r.settings, at, r.moment.now));
             // Another machine at the device's address is never a passing fault.
             if failure.reason != Escalation::DeviceFailed {
-                m.alarm = Some(failure.reason);
+                r.memory.alarm = Some(failure.reason);
             }
-            let pause = m.retry_at.unwrap_or(t.now);
-            in_trouble(m, wait(Stage::Checking, failure.message).until(pause))
+            let pause = r.memory.retry_at.unwrap_or(r.moment.now);
+            let waits = wait(Stage::Checking, failure.message).until(pause);
+            in_trouble(r.memory, waits)
         }
     }
 }
 
 /// The devices can see it through: the claim, as soon as the budget and the policy's wait allow it.
-fn seen_through(
-    s: &Settings,
-    m: &mut Memory,
-    node: &NodeView,
-    level: &Level,
-    o: &Observed,
-    t: &Moment,
-) -> Decision {
+fn seen_through(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decision {
     // The failures count on: a device that answers once and never proves anything has failed too. A contradiction is shown until a
     // proof has settled it.
-    if m.contradictions.is_empty() {
-        m.last_failure = None;
-        m.level_failures.remove(&level.name);
-        m.alarm = None;
+    if r.memory.contradictions.is_empty() {
+        r.memory.last_failure = None;
+        r.memory.level_failures.remove(&level.name);
+        r.memory.alarm = None;
     }
-    let decide_at = s.not_before.saturating_sub(CLAIM_AHEAD);
+    let decide_at = r.settings.not_before.saturating_sub(CLAIM_AHEAD);
     // What is waited for is not the level's time. In mode ConfirmOnly the look is a part of each try.
-    if t.now < decide_at || o.hold.is_some() || s.mode == FenceMode::PowerOff {
-        m.level_since = None;
+    if r.moment.now < decide_at
+        || r.observed.hold.is_some()
+        || r.settings.mode == FenceMode::PowerOff
+    {
+        r.memory.level_since = None;
     }
-    not_failed(m);
-    if o.hold.is_none() && t.now < decide_at {
+    not_failed(r.memory);
+    if r.observed.hold.is_none() && r.moment.now < decide_at {
         let message = format!(
             "{} can see it through; Node {} is claimed when the policy's `durationSeconds` are over",
             names(level),
@@ -267,11 +259,11 @@ fn seen_through(
         );
         return wait(Stage::Checking, message).until(decide_at);
     }
-    m.under_claim.answers.clear();
-    m.checked = true;
-    match &o.hold {
-        Some(hold) => held_by_budget(m, hold),
-        None => claim(s, m, node, level, t),
+    r.memory.under_claim.answers.clear();
+    r.memory.checked = true;
+    match &r.observed.hold {
+        Some(hold) => held_by_budget(r.memory, hold),
+        None => claim(r, node, level),
     }
 }
 
@@ -299,13 +291,13 @@ fn read_power(m: &mut Memory, level: &Level, now: Duration) -> Decision {
     )
 }
 
-fn claim(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: &Moment) -> Decision {
+fn claim(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decision {
     // Where one device is enough, another one may have said nothing.
     let (who, is_one) = match level.require {
         Require::Any => (format!("level {}", level.name), true),
         Require::All => (names(level), level.devices.len() == 1),
     };
-    let says = match (s.mode, is_one) {
+    let says = match (r.settings.mode, is_one) {
         _ if level.is_manual() => "is given",
         (FenceMode::ConfirmOnly, true) => "reads Off",
         (FenceMode::ConfirmOnly, false) => "read Off",
@@ -313,20 +305,20 @@ fn claim(s: &Settings, m: &mut Memory, node: &NodeView, level: &Level, t: &Momen
         (_, false) => "answer for this machine",
     };
     let message = format!("{who} {says}: Node {} is claimed", node.name);
-    let value = taint::claim_value(&s.fence, &t.nonce);
-    m.claim = Some(OwnClaim {
+    let value = taint::claim_value(&r.settings.fence, &r.moment.nonce);
+    r.memory.claim = Some(OwnClaim {
         value: value.clone(),
         uid: node.uid.clone(),
         boot_id: node.boot_id.clone(),
         seen: false,
     });
-    match m.under_claim.quiesce.listed_before.take() {
-        Some(pods) => m.under_claim.quiesce.note_list(&pods),
-        None => m.under_claim.quiesce.forget_list(),
+    match r.memory.under_claim.quiesce.listed_before.take() {
+        Some(pods) => r.memory.under_claim.quiesce.note_list(&pods),
+        None => r.memory.under_claim.quiesce.forget_list(),
     }
-    note_devices(s, m);
-    await_foreign_commands(s, m, t.now);
-    let patch = taint::claim(node, &value, &t.date, s.not_before);
+    note_devices(r);
+    await_foreign_commands(r.settings, r.memory, r.moment.now);
+    let patch = taint::claim(node, &value, &r.moment.date, r.settings.not_before);
     act(Effect::Claim(patch), Stage::Claiming, message)
 }
 

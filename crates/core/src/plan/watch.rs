@@ -5,7 +5,7 @@
 
 use super::level::{against, judge_level, names, state_name, verified_reading};
 use super::pace::WATCH_PERIOD;
-use super::round::Moment;
+use super::round::Round;
 use super::tries::{current_level, forget_other_devices, new_attempt, order};
 use crate::attempt::Attempt;
 use crate::decision::{Decision, DeviceOrder, Effect, act};
@@ -27,102 +27,108 @@ const REOFFS_MAX: u32 = 2;
 
 /// Device work while the taint stands: a look every ten seconds, at once when only the release is left, and off again when
 /// the machine came back. `None`: nothing to do now.
-pub(super) fn watch_power(
-    s: &Settings,
-    m: &mut Memory,
-    node: &NodeView,
-    level: &Level,
-    t: &Moment,
-) -> Option<Decision> {
-    if m.busy.is_some() {
+pub(super) fn watch_power(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Option<Decision> {
+    if r.memory.busy.is_some() {
         return None;
     }
-    forget_other_devices(m, level, t.now + s.late_effect);
-    if let Some(attempt) = m.attempt.clone()
-        && let Some(decision) = turn_off_again(m, level, attempt, t)
+    forget_other_devices(r.memory, level, r.moment.now + r.settings.late_effect);
+    if let Some(attempt) = r.memory.attempt.clone()
+        && let Some(decision) = turn_off_again(r, level, attempt)
     {
         return Some(decision);
     }
-    let settled = m.reoff_settles_at.is_none_or(|at| t.now >= at);
+    let settled = r
+        .memory
+        .reoff_settles_at
+        .is_none_or(|at| r.moment.now >= at);
     // Once everything has detached, a machine that is powered on again is the recovery that a release may wait for.
-    let came_back = m.detached_at.is_none() && has_power(s, m).is_some();
-    let lives = came_back || never_went_down(node, s.boot_id.as_deref());
+    let came_back = r.memory.detached_at.is_none() && has_power(r.settings, r.memory).is_some();
+    let lives = came_back || never_went_down(node, r.settings.boot_id.as_deref());
     if lives && level.is_manual() {
         // Nobody is asked to cut it by hand where a device can.
         let serves = |level: &&Level| !level.devices.is_empty() && !level.is_manual();
-        let reads_on = s.levels.iter().position(|level| {
-            against(believed_under_taint(m, level), &m.under_claim.answers).is_some()
+        let reads_on = r.settings.levels.iter().position(|level| {
+            against(
+                believed_under_taint(r.memory, level),
+                &r.memory.under_claim.answers,
+            )
+            .is_some()
         });
-        let first = || s.levels.iter().position(|level| serves(&level));
+        let first = || r.settings.levels.iter().position(|level| serves(&level));
         if let Some(index) = reads_on.or_else(first) {
-            m.level = index;
-            m.under_claim.answers.clear();
+            r.memory.level = index;
+            r.memory.under_claim.answers.clear();
         }
         return None;
     }
-    let may_command = s.mode == FenceMode::PowerOff && !m.is_contradicted();
-    if may_command && settled && m.reoffs < REOFFS_MAX && lives {
-        m.reoffs += 1;
-        let attempt = new_attempt(s, m, level, t);
-        m.reoff_settles_at = None;
-        return turn_off_again(m, level, attempt, t);
+    let may_command = r.settings.mode == FenceMode::PowerOff && !r.memory.is_contradicted();
+    if may_command && settled && r.memory.reoffs < REOFFS_MAX && lives {
+        r.memory.reoffs += 1;
+        let attempt = new_attempt(r, level);
+        r.memory.reoff_settles_at = None;
+        return turn_off_again(r, level, attempt);
     }
     // When a reading was asked for, or when it was known that there is none.
     let asked = |answer: &DeviceAnswer| match &answer.reading {
         Ok(reading) => reading.asked,
-        Err(_) => m.read_at,
+        Err(_) => r.memory.read_at,
     };
-    let last = m.under_claim.answers.iter().map(asked).min();
-    let failed = m
+    let last = r.memory.under_claim.answers.iter().map(asked).min();
+    let failed = r
+        .memory
         .under_claim
         .answers
         .iter()
         .all(|answer| answer.reading.is_err())
-        || is_mute(s, m, level);
+        || is_mute(r, level);
     // What is next asks for a reading of its own: the release, or the deletion of VolumeAttachments.
-    let due = match (last, m.detached_at.or(m.pods_gone_at)) {
-        (None, _) => m.reoff_settles_at.unwrap_or(t.now),
+    let due = match (last, r.memory.detached_at.or(r.memory.pods_gone_at)) {
+        (None, _) => r.memory.reoff_settles_at.unwrap_or(r.moment.now),
         // A reading that was asked for before does not count.
-        (Some(last), Some(since)) if last < since => t.now,
-        (Some(_), Some(_)) if t.now.saturating_sub(m.read_at) > NOW_LIFE => {
-            t.now.max(m.read_at + WATCH_PERIOD / 2)
+        (Some(last), Some(since)) if last < since => r.moment.now,
+        (Some(_), Some(_)) if r.moment.now.saturating_sub(r.memory.read_at) > NOW_LIFE => {
+            r.moment.now.max(r.memory.read_at + WATCH_PERIOD / 2)
         }
         (Some(last), _) => last + WATCH_PERIOD,
     };
-    if t.now < due {
+    if r.moment.now < due {
         return None;
     }
     if failed && last.is_some() {
-        m.level = (m.level + 1) % s.levels.len().max(1);
+        r.memory.level = (r.memory.level + 1) % r.settings.levels.len().max(1);
     }
-    let level = current_level(s, m)?;
+    let level = current_level(r)?;
     let message = format!("reads the power from {}", names(&level));
-    let read = order(m, &level, DeviceOrder::ReadPower, t.now);
-    Some(act(read, stage(m), message))
+    let read = order(r.memory, &level, DeviceOrder::ReadPower, r.moment.now);
+    Some(act(read, stage(r.memory), message))
 }
 
 /// Intent, command, and then looking again: the command is remembered until the looks have shown what became of it (S23).
-fn turn_off_again(m: &mut Memory, level: &Level, attempt: Attempt, t: &Moment) -> Option<Decision> {
+fn turn_off_again(r: &mut Round<'_>, level: &Level, attempt: Attempt) -> Option<Decision> {
     if !attempt.recorded {
         let message = format!(
             "the machine came back while its volumes were detaching: off again ({})",
             attempt.id
         );
-        return Some(act(Effect::RecordIntent(attempt), stage(m), message));
+        return Some(act(Effect::RecordIntent(attempt), stage(r.memory), message));
     }
     if attempt.results.is_empty() {
         let message = format!("turns the machine off again by {}", names(level));
         let off = DeviceOrder::Off(attempt);
-        return Some(act(order(m, level, off, t.now), stage(m), message));
+        return Some(act(
+            order(r.memory, level, off, r.moment.now),
+            stage(r.memory),
+            message,
+        ));
     }
-    if m.reoff_settles_at.is_none() {
+    if r.memory.reoff_settles_at.is_none() {
         // A machine takes a moment to go down: looked at sooner, it would use up the next command too. The first is older than the taint.
-        let pause = match m.reoffs {
+        let pause = match r.memory.reoffs {
             0 => Duration::ZERO,
             _ => WATCH_PERIOD,
         };
-        m.reoff_settles_at = Some(t.now + pause);
-        m.under_claim.answers.clear();
+        r.memory.reoff_settles_at = Some(r.moment.now + pause);
+        r.memory.under_claim.answers.clear();
     }
     None
 }
@@ -148,12 +154,12 @@ fn believed_under_taint<'a>(m: &Memory, level: &'a Level) -> impl Iterator<Item 
 }
 
 /// Does the level say neither that the machine is off nor that it has come back?
-fn is_mute(s: &Settings, m: &Memory, level: &Level) -> bool {
-    let is_off = |device: &Device| match verified_reading(device, &m.under_claim.answers) {
+fn is_mute(r: &Round<'_>, level: &Level) -> bool {
+    let is_off = |device: &Device| match verified_reading(device, &r.memory.under_claim.answers) {
         Ok(reading) if reading.is_off() => Ok(()),
         _ => Err(()),
     };
-    has_power(s, m).is_none() && judge_level(level, is_off).is_err()
+    has_power(r.settings, r.memory).is_none() && judge_level(level, is_off).is_err()
 }
 
 /// The state, and the device's own word for it where that is another one.
@@ -165,15 +171,17 @@ pub(super) fn reads(reading: &Reading) -> String {
 }
 
 /// The machine came back while something was still attached to it.
-pub(super) fn regressed(s: &Settings, m: &Memory) -> Option<String> {
-    if m.detached_at.is_some() {
+pub(super) fn regressed(r: &Round<'_>) -> Option<String> {
+    if r.memory.detached_at.is_some() {
         return None;
     }
-    let (device, reading) = has_power(s, m)?;
+    let (device, reading) = has_power(r.settings, r.memory)?;
     let stays = "the taint stays until the machine is off or has booted anew";
     let is_done = |attempt: &Attempt| !attempt.results.is_empty();
-    let what_now = match m.reoffs >= REOFFS_MAX && m.attempt.as_ref().is_none_or(is_done) {
-        _ if m.is_contradicted() => format!(
+    let what_now = match r.memory.reoffs >= REOFFS_MAX
+        && r.memory.attempt.as_ref().is_none_or(is_done)
+    {
+        _ if r.memory.is_contradicted() => format!(
             "no command is sent, because a device of the node has lied (`status.contradictions`): {stays}; see which machine the device is wired to, and cut this one's power by hand"
         ),
         true => format!(
@@ -185,8 +193,8 @@ pub(super) fn regressed(s: &Settings, m: &Memory) -> Option<String> {
         "FenceDevice {} reads {} while `{}` stands ({} off command(s) since): {what_now}",
         device.name,
         state_name(reading.state),
-        s.mark(),
-        m.reoffs
+        r.settings.mark(),
+        r.memory.reoffs
     ))
 }
 

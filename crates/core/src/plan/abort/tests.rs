@@ -4,6 +4,9 @@ use super::*;
 use crate::attempt::Attempt;
 use crate::fixtures;
 use crate::observed::{ConditionView, Read};
+use crate::plan::Moment;
+use crate::plan::Observed;
+use crate::plan::round::Round;
 use std::time::Duration;
 
 /// S22: a machine that lives after its device has accepted an off is its device's fault, unless somebody has turned it on since.
@@ -14,7 +17,8 @@ fn a_device_is_accused_of_what_lives_and_was_not_off_in_between() {
             boot_id: boot.to_owned(),
             ..is(ready)
         };
-        accusation(&fixtures::settings(), &commanded(result), &node, &at(1)).is_some()
+        let (s, mut m) = (fixtures::settings(), commanded(result));
+        accusation(&Round::of(&s, &mut m, &fixtures::drained(), &at(1)), &node).is_some()
     };
     assert!(!accused(OffResult::Accepted, "Unknown", "boot-1"));
     assert!(accused(OffResult::Accepted, "True", "boot-1"));
@@ -63,7 +67,8 @@ fn a_proof_is_refuted_by_its_own_node_in_its_own_boot() {
             proven_off_by,
             ..commanded(OffResult::Accepted)
         };
-        accuse(&fixtures::settings(), &mut m, node, &at(1));
+        let (s, o, t) = (fixtures::settings(), fixtures::drained(), at(1));
+        accuse(&mut Round::of(&s, &mut m, &o, &t), node);
         (m.accused.is_some(), m.proof_refuted)
     };
     let devices = || Some(ProofSource::Devices(vec!["bmc".to_owned()]));
@@ -95,7 +100,9 @@ fn nobody_is_accused_when_the_taint_has_stood() {
             ..commanded(OffResult::Accepted)
         };
         let node = is("True");
-        assert!(aborted(&s, &mut m, &node, "fence-n1", &at(1)).is_some());
+        let (o, t) = (fixtures::drained(), at(1));
+        let round = &mut Round::of(&s, &mut m, &o, &t);
+        assert!(aborted(round, &node, "fence-n1").is_some());
         assert_eq!(m.accused.is_some(), accused);
     }
 }
@@ -129,7 +136,8 @@ fn an_end_tells_of_an_off_that_was_sent() {
             node: node.map_or(Read::Absent, Read::Present),
             ..fixtures::drained()
         };
-        off_left_behind(&fixtures::settings(), m, &o, &at(seconds)).is_some()
+        let (s, mut m) = (fixtures::settings(), m.clone());
+        off_left_behind(&Round::of(&s, &mut m, &o, &at(seconds))).is_some()
     };
     let landed = commanded(OffResult::Landed);
     assert!(told(&landed, Some(is("Unknown")), 1));

@@ -9,11 +9,10 @@ use crate::decision::{Decision, held};
 use crate::escalation::Escalation;
 use crate::hold::HeldBy;
 use crate::memory::Memory;
-use crate::observed::{NodeView, Observed, PodView};
+use crate::observed::{NodeView, PodView};
 use crate::plan::pace::{READ_PACE, poll_again};
-use crate::plan::round::Moment;
+use crate::plan::round::Round;
 use crate::quiesce::{coming_back, name_some};
-use crate::settings::Settings;
 use crate::stage::Stage;
 use std::time::Duration;
 
@@ -32,42 +31,32 @@ fn known(m: &Memory) -> impl Iterator<Item = &PodView> {
 }
 
 /// The node is not claimed while one is there.
-pub(crate) fn before_the_claim(
-    m: &mut Memory,
-    node: &NodeView,
-    o: &Observed,
-    t: &Moment,
-) -> Option<Decision> {
-    if !is_listed(m) {
+pub(crate) fn before_the_claim(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
+    if !is_listed(r.memory) {
         return None;
     }
-    if let Some(pods) = o.pods.present() {
-        m.under_claim.quiesce.listed_before = Some(pods.clone());
-        m.found_back.clear();
+    if let Some(pods) = r.observed.pods.present() {
+        r.memory.under_claim.quiesce.listed_before = Some(pods.clone());
+        r.memory.found_back.clear();
     }
-    let message = message(node, known(m))?;
-    m.forget_denial();
-    Some(held(HeldBy::PodComesBack, message).until(t.now + PERIOD))
+    let message = message(node, known(r.memory))?;
+    r.memory.forget_denial();
+    Some(held(HeldBy::PodComesBack, message).until(r.moment.now + PERIOD))
 }
 
 /// One is found under the claim: that goes, unless a machine has been turned off under it, which is seen through or shouted about.
-pub(crate) fn under_the_claim(
-    s: &Settings,
-    m: &mut Memory,
-    node: &NodeView,
-    claim: &str,
-    t: &Moment,
-) -> Option<Decision> {
-    let message = message(node, coming_back(&m.under_claim.quiesce.starting))?;
-    if m.attempt.is_some() || s.record.attempts > 0 || m.under_claim.evidence {
-        let waits = poll_again(m, Stage::Quiescing, message.clone(), t, READ_PACE);
+pub(crate) fn under_the_claim(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Option<Decision> {
+    let message = message(node, coming_back(&r.memory.under_claim.quiesce.starting))?;
+    if r.memory.attempt.is_some() || r.settings.record.attempts > 0 || r.memory.under_claim.evidence
+    {
+        let waits = poll_again(r, Stage::Quiescing, message.clone(), READ_PACE);
         return Some(waits.escalated(Escalation::QuiesceStuck, message));
     }
     let message = format!("{message}; the claim is given back");
     // Its controller may be making the next one: one list without a pod is not trusted at once.
-    m.retry_at = Some(t.now + PERIOD);
-    m.last_failure = Some(message.clone());
-    Some(give_back(m, node, claim, Stage::Held, message).held(HeldBy::PodComesBack))
+    r.memory.retry_at = Some(r.moment.now + PERIOD);
+    r.memory.last_failure = Some(message.clone());
+    Some(give_back(r.memory, node, claim, Stage::Held, message).held(HeldBy::PodComesBack))
 }
 
 fn message<'a>(node: &NodeView, pods: impl Iterator<Item = &'a PodView>) -> Option<String> {

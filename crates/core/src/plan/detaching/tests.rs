@@ -10,8 +10,11 @@ use crate::fixtures::{
 use crate::hold::HeldBy;
 use crate::memory::ClaimScoped;
 use crate::observed::{AttachmentView, CLAIM, DETACHING, Read};
+use crate::plan::Moment;
+use crate::plan::Observed;
 use crate::reading::PowerState;
 use crate::settings::Record;
+use crate::settings::Settings;
 use fencing_api::settings::{FenceMode, RecoveryStrategy};
 
 mod late;

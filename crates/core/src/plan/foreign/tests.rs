@@ -6,7 +6,10 @@ use crate::escalation::Escalation;
 use crate::fixtures::{self, DATE, drained, node, out_of_service, settings};
 use crate::memory::ClaimScoped;
 use crate::observed::{OUT_OF_SERVICE, Read};
+use crate::plan::Observed;
+use crate::plan::round::Round;
 use crate::settings::Record;
+use crate::settings::Settings;
 
 fn moment() -> Moment {
     Moment {
@@ -38,7 +41,8 @@ fn a_claim_that_was_given_back_is_forgotten_beside_a_taint_of_somebody_else() {
             taints: vec![out_of_service()],
             ..node()
         };
-        step(&settings(), &mut memory, &tainted, &drained(), &moment());
+        let (s, o, t) = (settings(), drained(), moment());
+        step(&mut Round::of(&s, &mut memory, &o, &t), &tainted);
         assert_eq!(memory.claim.is_some(), is_kept, "{dropping} {evidence}");
     }
 }

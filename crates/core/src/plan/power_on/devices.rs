@@ -5,7 +5,7 @@ use crate::attempt::OnResult;
 use crate::device::Device;
 use crate::identity_rule::IdentityRule;
 use crate::memory::Memory;
-use crate::plan::round::Moment;
+use crate::plan::round::Round;
 use crate::reading::PowerState;
 use crate::settings::Settings;
 use std::collections::BTreeSet;
@@ -42,11 +42,11 @@ pub(super) fn targets<'a>(s: &'a Settings, m: &Memory) -> Vec<(usize, &'a Device
 }
 
 /// Why there is no device to turn it on by.
-pub(super) fn without_target(s: &Settings, m: &Memory) -> Option<String> {
-    if !targets(s, m).is_empty() {
+pub(super) fn without_target(r: &Round<'_>) -> Option<String> {
+    if !targets(r.settings, r.memory).is_empty() {
         return None;
     }
-    let off = [&m.power_on.turned_off, &s.record.turned_off];
+    let off = [&r.memory.power_on.turned_off, &r.settings.record.turned_off];
     let sent = off.into_iter().flatten();
     let turned_off = sent.filter(|(_, version)| !version.is_empty());
     let names: BTreeSet<&str> = turned_off.map(|(it, _)| it.as_str()).collect();
@@ -62,17 +62,19 @@ pub(super) fn without_target(s: &Settings, m: &Memory) -> Option<String> {
 
 /// Why none of them is turned on: one was changed since its off, and no identity tells whether what it reads now, an outlet perhaps, is this
 /// machine's. One that has power again is told nothing anyway.
-pub(super) fn rewired(s: &Settings, m: &Memory) -> Option<String> {
+pub(super) fn rewired(r: &Round<'_>) -> Option<String> {
     let is_told = |device: &Device| {
-        let off = [&m.power_on.turned_off, &s.record.turned_off];
+        let off = [&r.memory.power_on.turned_off, &r.settings.record.turned_off];
         let mut versions = off.iter().filter_map(|told| told.get(&device.name));
         versions.any(|version| *version == device.version)
     };
-    let mut targets = targets(s, m).into_iter().map(|(_, device)| device);
+    let mut targets = targets(r.settings, r.memory)
+        .into_iter()
+        .map(|(_, device)| device);
     let changed = targets.find(|device| {
         device.identity == IdentityRule::Skip
             && !is_told(device)
-            && !m.power_on.of(&device.name).is_on
+            && !r.memory.power_on.of(&device.name).is_on
     })?;
     Some(format!(
         "FenceDevice {} was changed since it turned the machine off, and `identityCheck: Skip` lets nobody tell whether what it switches now is this machine's; turn the machine on by hand",
@@ -81,9 +83,9 @@ pub(super) fn rewired(s: &Settings, m: &Memory) -> Option<String> {
 }
 
 /// Those that are to be turned on next: outlets until each has power, then what reads the machine, until any of it reads On.
-pub(super) fn next_group(s: &Settings, m: &Memory) -> Option<Group> {
-    let targets = targets(s, m);
-    let is_on = |device: &Device| m.power_on.of(&device.name).is_on;
+pub(super) fn next_group(r: &Round<'_>) -> Option<Group> {
+    let targets = targets(r.settings, r.memory);
+    let is_on = |device: &Device| r.memory.power_on.of(&device.name).is_on;
     let mut machine = targets.iter().filter(|(_, device)| !device.outlets);
     let runs = machine.any(|(_, device)| is_on(device));
     let mut left = targets.iter().filter(|(_, device)| !is_on(device));
@@ -105,18 +107,27 @@ pub(super) fn state(m: &Memory, device: &Device) -> Option<PowerState> {
 }
 
 /// What the last look says of the last command.
-pub(super) fn take_in(s: &Settings, m: &mut Memory, t: &Moment) {
-    let is_over = m.power_on.retry_at.is_none_or(|at| t.now >= at);
-    let seen: Vec<(String, PowerState)> = targets(s, m)
+pub(super) fn take_in(r: &mut Round<'_>) {
+    let is_over = r
+        .memory
+        .power_on
+        .retry_at
+        .is_none_or(|at| r.moment.now >= at);
+    let seen: Vec<(String, PowerState)> = targets(r.settings, r.memory)
         .into_iter()
-        .filter_map(|(_, device)| Some((device.name.clone(), state(m, device)?)))
+        .filter_map(|(_, device)| Some((device.name.clone(), state(r.memory, device)?)))
         .collect();
     for (device, state) in seen {
         let on = state == PowerState::On;
         if on {
-            m.power_on.tries.entry(device.clone()).or_default().is_on = true;
+            r.memory
+                .power_on
+                .tries
+                .entry(device.clone())
+                .or_default()
+                .is_on = true;
         }
-        let results = m.power_on.attempt.as_mut().map(|it| &mut it.results);
+        let results = r.memory.power_on.attempt.as_mut().map(|it| &mut it.results);
         let Some(result) = results.and_then(|results| results.get_mut(&device)) else {
             continue;
         };
@@ -134,14 +145,14 @@ pub(super) fn take_in(s: &Settings, m: &mut Memory, t: &Moment) {
 }
 
 /// The device by which it is seen that somebody else has turned the machine on: nothing of ours was sent, and it runs, or nothing is left to do.
-pub(super) fn somebody_else(s: &Settings, m: &Memory, left: Option<&Group>) -> Option<String> {
-    if m.power_on.has_sent() {
+pub(super) fn somebody_else(r: &Round<'_>, left: Option<&Group>) -> Option<String> {
+    if r.memory.power_on.has_sent() {
         return None;
     }
-    let targets = targets(s, m);
+    let targets = targets(r.settings, r.memory);
     let mut on = targets
         .iter()
-        .filter(|(_, device)| m.power_on.of(&device.name).is_on);
+        .filter(|(_, device)| r.memory.power_on.of(&device.name).is_on);
     let first = on.clone().next()?;
     let machine = on.find(|(_, device)| !device.outlets);
     let (_, device) = machine.or(left.is_none().then_some(first))?;
@@ -169,17 +180,21 @@ pub(super) fn last_readings(m: &Memory, group: &Group) -> String {
 }
 
 /// Why no further command is sent to a device of the group that does not read On.
-pub(super) fn exhausted(m: &Memory, group: &Group, t: &Moment) -> Option<String> {
-    let is_over = m.power_on.retry_at.is_none_or(|at| t.now >= at);
+pub(super) fn exhausted(r: &Round<'_>, group: &Group) -> Option<String> {
+    let is_over = r
+        .memory
+        .power_on
+        .retry_at
+        .is_none_or(|at| r.moment.now >= at);
     let spent = group.devices.iter().find(|device| {
-        let tries = m.power_on.of(&device.name);
+        let tries = r.memory.power_on.of(&device.name);
         !tries.is_on && !tries.may_go_on()
     });
     let device = spent.filter(|_| is_over)?;
-    let results = m.power_on.attempt.as_ref().map(|it| &it.results);
+    let results = r.memory.power_on.attempt.as_ref().map(|it| &it.results);
     let last = results.and_then(|results| results.get(&device.name));
     let last = last.map_or(String::new(), |last| format!(" ({})", last.message()));
-    let tries = m.power_on.of(&device.name);
+    let tries = r.memory.power_on.of(&device.name);
     Some(format!(
         "FenceDevice {} was told to turn it on {} time(s) of {} that were written down{last}, and no further command is sent",
         device.name, tries.sent, tries.intended

@@ -8,11 +8,13 @@ use crate::attempt::{OffResult, OnResult};
 use crate::device::DeviceAnswer;
 use crate::fixtures::{DATE, bmc, drained, level, node, settings, taint};
 use crate::observed::{Observed, Read};
+use crate::plan::Moment;
 use crate::plan::step as plan_step;
 use crate::power_on::Tries;
 use crate::reading::{Identity, Reading};
 use crate::reply::{Asked, learn};
 use crate::settings::Record;
+use crate::settings::Settings;
 
 const RELEASED_AT: u64 = 1_000;
 

@@ -10,6 +10,9 @@ use crate::identity_rule::IdentityRule;
 use crate::manual_confirmation::CONFIRMATION_LIFE;
 use crate::memory::ClaimScoped;
 use crate::observed::{LeaseView, Read};
+use crate::plan::Moment;
+use crate::plan::Observed;
+use crate::plan::round::Round;
 use crate::quiesce::Quiesce;
 use crate::record;
 use crate::reply::{Asked, learn};
@@ -297,11 +300,10 @@ fn what_a_human_s_word_proves_dies_with_the_word() {
     };
     // One that was refuted counts for nothing, whoever comes to judge it.
     for (refuted, counts) in [(None, true), (Some("it reads On".to_owned()), false)] {
-        let memory = Memory {
-            confirmation_refused: refuted,
-            ..Memory::default()
-        };
-        let until = confirmed_until(&by_hand, &memory, &by_hand.levels[0], Duration::ZERO);
+        let (mut memory, o, t) = (Memory::default(), drained(), Moment::at(Duration::ZERO));
+        memory.confirmation_refused = refuted;
+        let round = &Round::of(&by_hand, &mut memory, &o, &t);
+        let until = confirmed_until(round, &by_hand.levels[0], Duration::ZERO);
         assert_eq!(until.is_ok(), counts);
     }
     let second = Duration::from_secs(1);

@@ -11,6 +11,8 @@ use crate::identity_rule::IdentityRule;
 use crate::memory::{ClaimScoped, Memory};
 use crate::observed::{AttachmentView, CLAIM, NodeView, OUT_OF_SERVICE, Observed, Read, TaintView};
 use crate::plan::HeldBy;
+use crate::plan::Moment;
+use crate::plan::round::Round;
 use crate::reading::{PowerState, Reading};
 use crate::settings::Settings;
 use fencing_api::settings::FenceMode;
@@ -351,13 +353,15 @@ fn a_release_needs_a_reading_of_now_and_the_record() {
 /// S23. It is woken at that very moment: if it waited on then, it would be woken for nothing.
 #[test]
 fn an_off_that_may_land_keeps_the_taint_until_its_time_is_over() {
-    let m = Memory {
+    let mut m = Memory {
         tainted: true,
         own_off_until: Some(Duration::from_secs(100)),
         ..Memory::default()
     };
-    assert!(late_off_keeps_the_taint(&m, &moment(99)).is_some());
-    assert!(late_off_keeps_the_taint(&m, &moment(100)).is_none());
+    let (s, o) = (settings(FenceMode::PowerOff), observed(Vec::new()));
+    let mut keeps = |t: Moment| late_off_keeps_the_taint(&Round::of(&s, &mut m, &o, &t)).is_some();
+    assert!(keeps(moment(99)));
+    assert!(!keeps(moment(100)));
 }
 
 /// S14: it may have been the end of a power cut before the last volume was let go, or its answer was half a minute on the way.

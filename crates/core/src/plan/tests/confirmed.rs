@@ -5,6 +5,7 @@ use crate::device::{Device, Level};
 use crate::fixtures::{bmc, level};
 use crate::plan::completion::late_off;
 use crate::plan::prove::late_on;
+use crate::plan::round::Round;
 use crate::plan::tries::order_max;
 use crate::proof_source::ProofSource;
 use crate::settings::ForeignCommands;
@@ -270,9 +271,11 @@ fn a_late_command_is_waited_for_until_that_moment() {
             strategy: RecoveryStrategy::None,
             ..settings()
         };
+        let (mut off, mut on) = (off.clone(), on.clone());
+        let (o, t) = (drained(), moment(now));
         [
-            late_off(&s, &off, &moment(now)),
-            late_on(&s, &on, &moment(now)),
+            late_off(&Round::of(&s, &mut off, &o, &t)),
+            late_on(&Round::of(&s, &mut on, &o, &t)),
         ]
     };
     for decision in waits(until - Duration::from_nanos(1)) {

@@ -5,6 +5,7 @@ use super::*;
 use crate::device::DeviceAnswer;
 use crate::device::DeviceReadings;
 use crate::device::Level;
+use crate::plan::round::Round;
 use crate::reading::PowerState;
 
 /// A second level, of a human's word.
@@ -22,24 +23,23 @@ fn with_word() -> Settings {
 /// S21: it has its turn once, at once, and not while something else is under way or when it was refuted.
 #[test]
 fn a_word_is_heeded_when_nothing_is_under_way() {
-    let known_foreign_commands = |change: fn(&mut Memory)| {
+    let is_heeded = |change: fn(&mut Memory)| {
         let mut memory = Memory::default();
         change(&mut memory);
-        turn_to_confirmed_level(&with_word(), &mut memory, &Read::NotRead, seconds(1));
+        let (s, o, t) = (with_word(), drained(), moment(seconds(1)));
+        let round = &mut Round::of(&s, &mut memory, &o, &t);
+        turn_to_confirmed_level(round, &Read::NotRead, seconds(1));
         memory.level == 1
     };
-    assert!(known_foreign_commands(|_| {}));
-    assert!(!known_foreign_commands(|memory| memory.begin(false)));
-    assert!(!known_foreign_commands(|memory| memory
-        .under_claim
-        .readings =
-        Some(off_readings())));
-    assert!(!known_foreign_commands(|memory| memory
-        .confirmation_tried =
-        Some(0)));
-    assert!(!known_foreign_commands(|memory| memory
-        .confirmation_refused =
-        Some("it reads On".to_owned())));
+    assert!(is_heeded(|_| {}));
+    assert!(!is_heeded(|memory| memory.begin(false)));
+    assert!(!is_heeded(
+        |memory| memory.under_claim.readings = Some(off_readings())
+    ));
+    assert!(!is_heeded(|memory| memory.confirmation_tried = Some(0)));
+    assert!(!is_heeded(
+        |memory| memory.confirmation_refused = Some("it reads On".to_owned())
+    ));
 }
 
 /// S21: whoever is asked for a word is told which device would refute it, before the claim and under it.
@@ -126,7 +126,9 @@ fn a_level_without_a_device_is_passed_over() {
             level: from,
             ..Memory::default()
         };
-        let current = current_level(&s, &mut memory).expect("a level");
+        let (o, t) = (drained(), moment(seconds(1)));
+        let current = current_level(&mut Round::of(&s, &mut memory, &o, &t));
+        let current = current.expect("a level");
         assert_eq!((current.devices.len(), memory.level), (1, 1), "from {from}");
     }
 }
@@ -139,7 +141,9 @@ fn all_levels_are_tried_again_ever_more_slowly() {
     let mut memory = Memory::default();
     let pauses: Vec<u64> = (0..5)
         .map(|_| {
-            fail(&s, &mut memory, "no answer".to_owned(), seconds(100));
+            let (o, t) = (drained(), moment(seconds(100)));
+            let round = &mut Round::of(&s, &mut memory, &o, &t);
+            fail(round, "no answer".to_owned(), seconds(100));
             let at = memory.retry_at.expect("a time");
             (at - seconds(100)).as_secs()
         })
@@ -157,7 +161,8 @@ fn a_command_is_contested_as_long_as_an_earlier_one_may_land() {
             others_off_until: until.filter(|_| by_another),
             ..Memory::default()
         };
-        new_attempt(&settings(), &mut memory, &level(), &moment(now)).contested
+        let (s, o, t) = (settings(), drained(), moment(now));
+        new_attempt(&mut Round::of(&s, &mut memory, &o, &t), &level()).contested
     };
     for by_another in [false, true] {
         assert!(contested(

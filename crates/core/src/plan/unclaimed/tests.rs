@@ -5,7 +5,10 @@ use crate::device::DeviceAnswer;
 use crate::fixtures::{self, DATE, bmc, drained, node, off_readings, out_of_service, settings};
 use crate::memory::ClaimScoped;
 use crate::observed::Read;
+use crate::plan::Moment;
+use crate::plan::Observed;
 use crate::plan::is_bare;
+use crate::plan::round::Round;
 use crate::reading::{PowerState, Reading};
 use crate::settings::Record;
 
@@ -156,7 +159,8 @@ fn a_level_that_has_failed_before_uses_its_time_up_only_by_its_own_tries() {
             nonce: "n1".to_owned(),
             date: DATE.to_owned(),
         };
-        seen_through(&s, &mut m, &node(), &s.levels[0], &observed, &moment);
+        let round = &mut Round::of(&s, &mut m, &observed, &moment);
+        seen_through(round, &node(), &s.levels[0]);
         m.level_since
     };
     let (over, now) = (Duration::ZERO, second(100) + CLAIM_AHEAD);
@@ -198,7 +202,8 @@ fn a_look_that_ended_five_seconds_ago_is_acted_upon_and_an_older_one_repeated() 
             nonce: "n1".to_owned(),
             date: DATE.to_owned(),
         };
-        let decision = check(&settings(), &mut m, &node(), &drained(), &moment);
+        let (s, o) = (settings(), drained());
+        let decision = check(&mut Round::of(&s, &mut m, &o, &moment), &node());
         matches!(decision.effect, Effect::Claim(_))
     };
     assert!(claims(second(100)));

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::memory::Busy;
+use crate::plan::Observed;
+use crate::plan::round::Round;
 use crate::plan::tries::current_level;
 
 fn anew() -> NodeView {
@@ -176,13 +178,17 @@ fn a_node_is_deleted_while_its_reading_lives() {
     // Its device has taken its time to answer.
     m.read_at = end;
     let s = of_deletion();
-    let level = current_level(&s, &mut m.clone());
-    let may = |now: Duration| may_go(&s, &m, &marked(), level.as_ref(), &moment(now));
+    let (o, t) = (drained(), moment(seconds(14)));
+    let level = current_level(&mut Round::of(&s, &mut m.clone(), &o, &t));
+    let may = |now: Duration| {
+        let (mut m, t) = (m.clone(), moment(now));
+        may_go(&Round::of(&s, &mut m, &o, &t), &marked(), level.as_ref())
+    };
     assert_eq!(may(end - Duration::from_nanos(1)), Ok(end));
     assert!(may(end).is_err());
     let (mut blind, _) = emptied();
     blind.under_claim.answers.clear();
-    let t = moment(seconds(14));
-    let decision = delete(&s, &mut blind, &marked(), CLAIM_VALUE, level.as_ref(), &t);
+    let round = &mut Round::of(&s, &mut blind, &o, &t);
+    let decision = delete(round, &marked(), CLAIM_VALUE, level.as_ref());
     assert_eq!(decision.wake, Some(seconds(15)), "{decision:?}");
 }

@@ -2,6 +2,8 @@
 
 use super::super::devices::next_group;
 use super::*;
+use crate::plan::round::Round;
+use crate::settings::Settings;
 
 /// What became of a command, that had this result, when its device reads this so many seconds after it was written down.
 fn result(first: OnResult, state: PowerState, seconds: u64) -> OnResult {
@@ -59,8 +61,9 @@ fn somebody_else_is_seen_by_what_reads_the_machine_first() {
             let tries = m.power_on.tries.entry((*name).to_owned());
             tries.or_default().is_on = true;
         }
-        let left = next_group(settings, &m);
-        somebody_else(settings, &m, left.as_ref())
+        let (o, t) = (drained(), Moment::at(Duration::ZERO));
+        let round = &Round::of(settings, &mut m, &o, &t);
+        somebody_else(round, next_group(round).as_ref())
     };
     assert_eq!(who(&settings, &[]), None);
     assert_eq!(who(&settings, &["outlet"]), None);

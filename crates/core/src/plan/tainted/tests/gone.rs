@@ -1,6 +1,7 @@
 //! Somebody has deleted the Node under its taint.
 
 use super::*;
+use crate::plan::round::Round;
 
 /// L4: what is attached once somebody has deleted the Node had not detached before.
 #[test]
@@ -16,12 +17,8 @@ fn what_is_attached_to_a_node_that_was_deleted_had_not_detached() {
             node: Read::Absent,
             ..observed(attachments)
         };
-        node_gone(
-            &settings(FenceMode::ConfirmOnly),
-            &mut m,
-            &gone,
-            &moment(100),
-        );
+        let (s, t) = (settings(FenceMode::ConfirmOnly), moment(100));
+        node_gone(&mut Round::of(&s, &mut m, &gone, &t));
         assert_eq!(
             (m.detached_at, m.attached_again),
             (drained, drained.is_none())
