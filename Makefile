@@ -60,7 +60,7 @@ e2e: ## The tests on a real control plane (LAB_REQUIRE_REAL=1: fail where real n
 # The tests that the grid names are run by `test`.
 faults: ## The grid of docs/faults.md, and its lists: every write, everything that is watched
 	@$(call first,deps/sim-*,the grid of faults and the simulation)
-	@$(CARGO) test --quiet --package node-fencing-operator --test faults -- --nocapture
+	@$(CARGO) test --quiet --package node-fencing-operator --test contract faults -- --nocapture
 	@$(CARGO) test --quiet --package node-fencing-operator --test sim -- --nocapture matrix::
 
 sim: ## The story of one seed of the simulation: make sim SEED=7 (DETAIL=1: requests too; RUST_LOG=info: the operator's log)

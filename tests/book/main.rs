@@ -1,6 +1,6 @@
 //! The book in `docs/`: nothing in it is missing, stale or untrue as far as a machine can tell.
 //!
-//! That its links lead somewhere is for `tests/tidy.rs`. Here: every page is in the contents; every object is one that the API server would
+//! That its links lead somewhere is for `tests/contract/tidy.rs`. Here: every page is in the contents; every object is one that the API server would
 //! take; every field, flag, target and kind that a page or a command names exists; commands that need nothing are run; what can be counted
 //! in files is as many as the argument says; and the reference is what the code says, byte for byte. `UPDATE=1 cargo test --test book` writes the reference anew.
 

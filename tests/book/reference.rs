@@ -15,7 +15,7 @@ use std::fs;
 
 const MADE: &str = "<!-- Made of the code by `UPDATE=1 cargo test --test book`; do not edit. -->";
 
-/// Columns of a line outside of tables (`tests/tidy.rs`).
+/// Columns of a line outside of tables (`tests/contract/tidy.rs`).
 const COLUMNS_MAX: usize = 150;
 
 /// Compares a page with what it should be, or writes it when `UPDATE` is set.

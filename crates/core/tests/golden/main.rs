@@ -6,6 +6,7 @@
 
 mod bounds;
 mod cluster;
+mod others;
 mod properties;
 #[path = "../../../../tests/stale/mod.rs"]
 mod stale;

@@ -2,9 +2,9 @@
 //!
 //! A comment above a key is its description; a line `# @schema {...}` in it narrows what the value may be. Everything else is told by the value:
 //! its type, its default, and that a mapping has no other keys than those that are written down, unless it is empty or its `@schema` says
-//! what others may be. `{"kubernetes": TYPE}` in a schema stands for that type of Kubernetes, see [`crate::kubernetes`].
+//! what others may be. `{"kubernetes": TYPE}` in a schema stands for that type of Kubernetes, see [`super::kubernetes`].
 
-use crate::kubernetes::expand;
+use super::kubernetes::expand;
 use serde_json::{Map, Value, json};
 
 /// A key of the values.

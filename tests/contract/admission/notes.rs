@@ -1,7 +1,7 @@
 //! Who may say in an annotation or a pause that they have acted.
 
+use super::policy::{self, Policy, Verdict};
 use super::{MANIFEST, WordRow, annotations, judge_word, patched, request};
-use crate::policy::{self, Policy, Verdict};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

@@ -1,11 +1,9 @@
 //! The Helm chart without Helm: its schema, its README and its copies are what their sources say, byte for byte.
 //!
-//! `cargo test --test chart` fails when one is stale, and `UPDATE=1 cargo test --test chart` writes it anew. What Helm makes of the chart is
+//! `cargo test --test contract chart` fails when one is stale, and `UPDATE=1 cargo test --test contract chart` writes it anew. What Helm makes of the chart is
 //! tested in `e2e/tests/e2e/chart/`.
 
 mod kubernetes;
-#[path = "../stale/mod.rs"]
-mod stale;
 mod values;
 
 use fencing_api::crd;
@@ -35,7 +33,7 @@ fn values() -> Vec<values::Entry> {
 
 /// Compares a file of the chart with what it should be.
 fn check(name: &str, expected: String) {
-    stale::check("chart", [(format!("{CHART}/{name}"), expected)]);
+    crate::stale::check("contract chart", [(format!("{CHART}/{name}"), expected)]);
 }
 
 #[test]

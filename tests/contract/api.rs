@@ -14,9 +14,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-const EXAMPLES: &str = include_str!("data/api/examples.yaml");
-const STATUSES: &str = include_str!("data/api/statuses.yaml");
-const VERDICTS: &str = include_str!("data/api/verdicts.yaml");
+const EXAMPLES: &str = include_str!("../data/api/examples.yaml");
+const STATUSES: &str = include_str!("../data/api/statuses.yaml");
+const VERDICTS: &str = include_str!("../data/api/verdicts.yaml");
 
 /// A row of `verdicts.yaml`.
 #[derive(Deserialize)]

@@ -1,6 +1,6 @@
 //! What a policy's condition `Ready` says.
 
-use crate::{Rows, node};
+use super::{Rows, node};
 use fencing_api::device::FenceDevice;
 use fencing_api::policy::{NodeFencingPolicy, NodeFencingPolicyStatus};
 use fencing_core::assess::others::Served;

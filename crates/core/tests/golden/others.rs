@@ -2,9 +2,6 @@
 //!
 //! `UPDATE=1` rewrites `crates/core/tests/data/other-fencers.txt`, which is to be read by whoever changes it.
 
-#[path = "../../../../tests/stale/mod.rs"]
-mod stale;
-
 use fencing_api::policy::NodeFencingPolicy;
 use fencing_core::assess::others::{Attached, Served, groups};
 use fencing_core::assess::{World, assess};
@@ -252,7 +249,7 @@ fn who_else_is_seen_is_told_in_the_words_of_the_file() {
     let mut rows = Rows::default();
     remediators(&mut rows);
     neighbours(&mut rows);
-    stale::check("others", [("tests/data/other-fencers.txt", rows.0)]);
+    crate::stale::check("golden others", [("tests/data/other-fencers.txt", rows.0)]);
 }
 
 #[test]

@@ -4,8 +4,6 @@
 //! in a condition, or ends the process. `UPDATE=1` rewrites `tests/data/bad-inputs.txt`, which is to be read by whoever changes it.
 
 mod policies;
-#[path = "../stale/mod.rs"]
-mod stale;
 
 use fencing_api::device::FenceDevice;
 use fencing_cluster::{client, preflight};
@@ -370,5 +368,8 @@ fn every_bad_input_gets_the_words_of_the_file() {
     bundles(&mut rows);
     secrets(&mut rows);
     command_line(&mut rows);
-    stale::check("bad_inputs", [("tests/data/bad-inputs.txt", rows.0)]);
+    crate::stale::check(
+        "contract bad_inputs",
+        [("tests/data/bad-inputs.txt", rows.0)],
+    );
 }

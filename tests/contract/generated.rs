@@ -1,16 +1,13 @@
 //! Generated files are what their source says, byte for byte.
 //!
-//! `cargo test --test generated` fails when one is stale, and `UPDATE=1 cargo test --test generated` writes it anew.
-
-mod stale;
+//! `cargo test --test contract generated` fails when one is stale, and `UPDATE=1 cargo test --test contract generated` writes it anew.
 
 use std::fs;
 use std::path::Path;
 
 use fencing_api::crd;
 
-const HEADER: &str =
-    "# Generated from crates/api/src by `UPDATE=1 cargo test --test generated`; do not edit.\n";
+const HEADER: &str = "# Generated from crates/api/src by `UPDATE=1 cargo test --test contract generated`; do not edit.\n";
 
 #[test]
 fn custom_resource_definitions() {
@@ -18,7 +15,7 @@ fn custom_resource_definitions() {
         let yaml = serde_saphyr::to_string(&definition).expect("a definition is plain data");
         (format!("crds/{name}"), format!("{HEADER}{yaml}"))
     });
-    stale::check("generated", files);
+    crate::stale::check("contract generated", files);
 }
 
 /// What `kubectl apply -k deploy` applies, in one file: for whoever has no kustomize, or reviews what is installed.
@@ -37,9 +34,12 @@ fn deploy_in_one_file() {
     let all: Vec<String> = files.map(|name| text(&name)).collect();
     let all = all.join("---\n");
     let file = format!(
-        "# Generated from deploy/*.yaml and crds/ by `UPDATE=1 cargo test --test generated`; do not edit.\n{all}"
+        "# Generated from deploy/*.yaml and crds/ by `UPDATE=1 cargo test --test contract generated`; do not edit.\n{all}"
     );
-    stale::check("generated", [("deploy/install.yaml".to_owned(), file)]);
+    crate::stale::check(
+        "contract generated",
+        [("deploy/install.yaml".to_owned(), file)],
+    );
 }
 
 /// The manual pages, `man kubectl-fence-status`.
@@ -66,7 +66,7 @@ fn manual_pages_of_the_plugin() {
         let own = inner.get_subcommands().filter(is_own);
         pages.extend(own.map(|it| page(it, format!("{name}-{}", it.get_name()))));
     }
-    stale::check("generated", pages);
+    crate::stale::check("contract generated", pages);
 }
 
 /// What the kustomization of a folder consists of: resources, and nothing that changes them.
