@@ -206,7 +206,7 @@ fn as_path(word: &str) -> Option<PathBuf> {
     let base = match first {
         "src" | "crates" | "tests" | "e2e" | "simapi" | "fuzz" | "benches" | "docs" | "deploy"
         | "crds" | "charts" | "image" | ".ci" => "",
-        "api" | "core" | "drivers" => "crates",
+        "api" | "cluster" | "core" | "drivers" | "plugin" => "crates",
         "shell" => "src",
         _ => return None,
     };

@@ -259,7 +259,7 @@ pub fn rival_until(now: Duration, nonce: &str) -> Duration {
 
 /// Until no pod can start on the node: all are listed once, beside the look at the devices or under the claim, and those that could
 /// start are read until none can. One that comes meanwhile is found by the list beside the readings. Also notes the kubelet's
-/// Lease, with which later ones are compared until something makes it count anew ([`ClaimScoped::lease_before`](super::super::memory::Learned)).
+/// Lease, with which later ones are compared until something makes it count anew ([`ClaimScoped::lease_before`](super::super::memory::ClaimScoped)).
 fn quiesce(r: &mut Round<'_>) -> Option<Decision> {
     if r.memory.under_claim.lease_before.is_none() {
         match &r.observed.lease {
