@@ -1,7 +1,7 @@
 //! The copy that is mutated: one tree and one target directory for all mutants, so that each costs an incremental build.
 //!
-//! The copy has no binary (nothing that is mutated may ever be run as an operator), no debug information, and of the crate only
-//! the layer that is mutated and those below it: a mutant of the core builds without the Kubernetes client.
+//! The copy has no binary (nothing that is mutated may ever be run as an operator) and no debug
+//! information.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;

@@ -1,7 +1,7 @@
 //! `kubectl fence approve`, `deny`, `cancel` and `release`: what people decide about an open incident, once, in their own name.
 //!
 //! `cancel` and `release` write the same field, `spec.desiredState: Released`: before the taint that ends the incident, and under it the gate removes the
-//! taint. Each is refused where it would do what the other says, so that a person who cancels is never left with a node out of service unawares.
+//! taint. Each is refused where, by the record, it would do what the other says: between the taint and the write of its record `cancel` is let through.
 
 use super::cluster::{Asker, Cluster};
 use super::dry_run::DryRun;
