@@ -36,8 +36,8 @@ impl Change {
         }
     }
 
-    /// The source without the guard.
-    pub fn apply(&self, places: &Places, place: &str) -> Result<Mutated, String> {
+    /// What it changes in the sources.
+    pub fn edit(&self, places: &Places, place: &str) -> Result<Edit, String> {
         let Place { parsed, range, .. } = places.find(place)?;
         let parsed = &**parsed;
         let Parsed {
@@ -73,21 +73,20 @@ impl Change {
                 (span, new)
             }
         };
-        let mut mutated = text.clone();
-        mutated.replace_range(span, &new);
-        Ok(Mutated {
+        Ok(Edit {
             file: source.file.clone(),
-            original: text.clone(),
-            mutated,
+            span,
+            new,
         })
     }
 }
 
-/// A source file with its mutant.
-pub struct Mutated {
+/// A text that stands instead of another one.
+pub struct Edit {
     pub file: PathBuf,
-    pub original: String,
-    pub mutated: String,
+    /// Bytes of the file.
+    pub span: Range<usize>,
+    pub new: String,
 }
 
 /// What the names with a `$` are in the source.
@@ -236,14 +235,15 @@ fn a_change_is_found_by_its_tokens() {
         text: text.to_owned(),
     };
     let sources = crate::sources::Sources {
-        root: PathBuf::new(),
         files: vec![source],
     };
     let places = sources.places();
     let mutated = |lines: &[&str]| {
         let change = Change::of(lines).expect("a change");
-        let mutated = change.apply(&places, "core::Round::ends")?.mutated;
-        Ok::<_, String>(mutated.split_whitespace().collect::<String>())
+        let edit = change.edit(&places, "core::Round::ends")?;
+        let mut text = text.to_owned();
+        text.replace_range(edit.span, &edit.new);
+        Ok::<_, String>(text.split_whitespace().collect::<String>())
     };
     for (lines, becomes) in [
         (

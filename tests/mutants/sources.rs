@@ -9,12 +9,12 @@ use std::rc::Rc;
 
 /// All of the product's source files, but for their tests.
 pub struct Sources {
-    pub root: PathBuf,
     pub files: Vec<Source>,
 }
 
 /// One of them, and the path of its module.
 pub struct Source {
+    /// Its path below the root.
     pub file: PathBuf,
     pub module: Vec<String>,
     pub text: String,
@@ -35,8 +35,25 @@ impl Sources {
             let name = name(&member);
             read(&member.join("src"), &[name], &mut files);
         }
-        let root = root.to_owned();
-        Self { root, files }
+        for source in &mut files {
+            let file = source.file.strip_prefix(root).expect("below the root");
+            source.file = file.to_owned();
+        }
+        Self { files }
+    }
+
+    fn of(&self, file: &Path) -> &Source {
+        let found = self.files.iter().find(|source| source.file == file);
+        found.expect("a source of the product")
+    }
+
+    pub fn text(&self, file: &Path) -> &str {
+        &self.of(file).text
+    }
+
+    /// What the places in it begin with.
+    pub fn part(&self, file: &Path) -> &str {
+        &self.of(file).module[0]
     }
 
     /// Every place, by its name.
@@ -62,8 +79,7 @@ impl Sources {
                 });
             }
         }
-        let root = &self.root;
-        Places { root, of_name }
+        Places { of_name }
     }
 }
 
@@ -105,7 +121,6 @@ pub struct Place<'a> {
 
 /// All places.
 pub struct Places<'a> {
-    root: &'a Path,
     of_name: BTreeMap<&'a str, Vec<Place<'a>>>,
 }
 
@@ -122,11 +137,5 @@ impl Places<'_> {
             [one] => Ok(one),
             _ => Err(format!("there are {} of `{wanted}`", found.len())),
         }
-    }
-
-    /// The file of a place.
-    pub fn file(&self, wanted: &str) -> Option<&str> {
-        let file = &self.find(wanted).ok()?.parsed.source.file;
-        file.strip_prefix(self.root).ok()?.to_str()
     }
 }

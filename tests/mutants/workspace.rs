@@ -1,13 +1,17 @@
-//! The copy that is mutated: one tree and one target directory for all mutants, so that each costs an incremental build.
+//! The copy that is mutated, what is built of it, and how its tests are run.
 //!
-//! The copy has no binary (nothing that is mutated may ever be run as an operator) and no debug
-//! information.
+//! The copy has no program: nothing that is mutated may ever be run as an operator.
 
-use std::fs::{self, File};
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
-use std::thread::sleep;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// What the tests need of the sources.
@@ -28,254 +32,317 @@ const PARTS: [&str; 14] = [
     "fuzz/corpus",
     "fuzz/targets",
 ];
+/// What would be a program.
+const PROGRAMS: [&str; 2] = ["src/main.rs", "src/bin"];
 /// Most of them wait for a device's time to be over, as in the Makefile's UNIT_THREADS.
 const THREADS: &str = "--test-threads=16";
-/// A test that runs longer than this hangs.
-const TESTS_TIME_MAX: Duration = Duration::from_secs(600);
-/// A build that takes longer than this hangs.
-const BUILD_TIME_MAX: Duration = Duration::from_secs(1800);
 
-/// A layer of the crate: the modules that it is built from, and the tests that could catch a mutant there.
-#[derive(Clone, Copy, PartialEq)]
-pub struct Layer {
-    modules: &'static [&'static str],
-    suites: &'static [Suite],
-}
+/// How libtest says that a test takes long.
+const LONG: &str = " has been running for over 60 seconds";
 
 /// Tests of one binary.
-#[derive(Clone, Copy, PartialEq)]
-struct Suite {
-    /// Cargo's arguments for the binary.
-    target: &'static [&'static str],
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Suite {
+    package: &'static str,
+    /// An integration test; empty: the tests beside the code.
+    test: &'static str,
     /// What the names of its tests begin with.
     filter: &'static str,
 }
 
-const fn integration(target: &'static [&'static str]) -> Suite {
-    Suite { target, filter: "" }
-}
-
-const fn unit(filter: &'static str) -> Suite {
-    let target = &["--package", "node-fencing-operator", "--lib"];
-    Suite { target, filter }
-}
-
-const CORE: Layer = Layer {
-    modules: SHELL.modules,
-    suites: &[
-        integration(&["--package", "fencing-core", "--test", "golden"]),
-        integration(&["--package", "fencing-core", "--lib"]),
-        // What watches and detects by a function of the core tests it, too.
-        unit("shell::"),
-    ],
-};
-const DRIVERS: Layer = Layer {
-    modules: SHELL.modules,
-    suites: &[
-        integration(&["--package", "fencing-drivers", "--test", "drivers"]),
-        integration(&["--package", "fencing-drivers", "--lib"]),
-        integration(&["--package", "fencing-drivers", "--test", "fuzz"]),
-    ],
-};
-const CLUSTER: Layer = Layer {
-    modules: SHELL.modules,
-    suites: &[
-        integration(&["--package", "fencing-cluster", "--lib"]),
-        unit("shell::"),
-    ],
-};
-const SHELL: Layer = Layer {
-    modules: &["args", "probe_file", "shell", "telemetry", "words"],
-    suites: &[unit("shell::")],
-};
-
-/// Over everything.
-pub const SIMULATION: Layer = Layer {
-    modules: SHELL.modules,
-    suites: &[Suite {
-        target: &["--test", "sim"],
-        filter: "three_hundred",
-    }],
-};
-
-/// The layer of a place.
-pub fn layer(place: &str) -> Layer {
-    match place.split("::").next() {
-        Some("core") => CORE,
-        Some("drivers") => DRIVERS,
-        Some("cluster") => CLUSTER,
-        _ => SHELL,
+const fn suite(package: &'static str, test: &'static str, filter: &'static str) -> Suite {
+    Suite {
+        package,
+        test,
+        filter,
     }
 }
 
+const OPERATOR: &str = "node-fencing-operator";
+const SHELL: Suite = suite(OPERATOR, "", "shell::");
+
+/// The tests that could catch a mutant, the likeliest first, by the name that the mutant's place begins with.
+const TESTS: [(&str, &[Suite]); 6] = [
+    (
+        "core",
+        &[
+            suite("fencing-core", "golden", ""),
+            suite("fencing-core", "", ""),
+            // What watches and detects by a function of the core tests it, too.
+            SHELL,
+        ],
+    ),
+    (
+        "drivers",
+        &[
+            suite("fencing-drivers", "", ""),
+            suite("fencing-drivers", "drivers", ""),
+            suite("fencing-drivers", "fuzz", ""),
+        ],
+    ),
+    ("cluster", &[suite("fencing-cluster", "", ""), SHELL]),
+    ("shell", &[SHELL]),
+    ("api", &[SHELL]),
+    ("simulation", &[suite(OPERATOR, "sim", "three_hundred")]),
+];
+
+/// The tests for a part of the sources.
+pub fn suites(part: &str) -> &'static [Suite] {
+    let found = TESTS.iter().find(|(name, _)| *name == part);
+    found.unwrap_or_else(|| panic!("no tests for {part}")).1
+}
+
+/// A suite that was built.
+pub struct Binary {
+    pub suite: Suite,
+    pub program: PathBuf,
+    /// The folder of its package.
+    folder: PathBuf,
+}
+
+/// An error of the compiler.
+pub struct Problem {
+    pub words: String,
+    /// Files of the copy, and bytes of them.
+    pub places: Vec<(PathBuf, usize)>,
+}
+
 /// How the tests went.
+#[derive(Debug)]
 pub enum Outcome {
     Passed,
     /// The name of the first test that failed.
     Failed(String),
-    DoesNotBuild(String),
-    Hangs,
+    /// With the name of the first that goes on for longer than a minute.
+    Hangs(String),
 }
 
 /// The copy.
 pub struct Workspace {
+    /// The sources as they were when it began, by their paths: they may be worked on meanwhile.
+    sources: BTreeMap<PathBuf, Vec<u8>>,
     root: PathBuf,
-    /// `src/lib.rs` as it is.
-    root_module: String,
     target: PathBuf,
-    output: PathBuf,
 }
 
 impl Workspace {
-    /// Copies the sources anew, below `target/mutants`.
+    /// Of these sources, below their `target/mutants`.
     pub fn copy_of(source: &Path) -> Self {
-        let here = source.join("target/mutants");
-        let root = here.join("workspace");
-        let _ = fs::remove_dir_all(&root);
+        let mut files = BTreeSet::new();
         for part in PARTS {
-            copy(&source.join(part), &root.join(part));
+            list(&source.join(part), &mut files);
         }
-        fs::remove_file(root.join("src/main.rs")).expect("the copy gets no binary");
-        fs::remove_dir_all(root.join("src/bin")).expect("nor the plugin's");
-        let lib = root.join("src/lib.rs");
-        Self {
-            root,
-            root_module: fs::read_to_string(lib).expect("src/lib.rs is readable"),
-            target: here.join("target"),
-            output: here.join("output.txt"),
-        }
-    }
-
-    /// Where the copy is.
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
-    /// A file of the copy.
-    fn file(&self, path: &str) -> PathBuf {
-        self.root.join(path)
-    }
-
-    /// Runs the tests of a layer, until a suite of them fails.
-    pub fn test(&self, layer: Layer) -> Outcome {
-        self.cut(layer);
-        for suite in layer.suites {
-            match self.run(*suite) {
-                Outcome::Passed => {}
-                other => return other,
+        let mut sources = BTreeMap::new();
+        for file in files {
+            let path = file.strip_prefix(source).expect("below the root");
+            if !PROGRAMS.iter().any(|it| path.starts_with(it)) {
+                sources.insert(path.to_owned(), fs::read(&file).expect("a readable file"));
             }
         }
-        Outcome::Passed
-    }
-
-    /// Leaves the modules away that the layer does not know: they would only cost time.
-    fn cut(&self, layer: Layer) {
-        let known = |line: &&str| {
-            let module = line.strip_prefix("pub mod ").unwrap_or_default();
-            let module = module.trim_end_matches(';');
-            module.is_empty() || layer.modules.contains(&module)
-        };
-        let lines: Vec<&str> = self.root_module.lines().filter(known).collect();
-        let path = self.file("src/lib.rs");
-        let now = fs::read_to_string(&path).expect("src/lib.rs is readable");
-        let cut = lines.join("\n");
-        if now != cut {
-            fs::write(path, cut).expect("src/lib.rs is written");
+        // A mutant that leaves something without use or words is one all the same.
+        let manifest = sources.get_mut(Path::new("Cargo.toml"));
+        let manifest = manifest.expect("the workspace's");
+        let text = String::from_utf8_lossy(manifest);
+        *manifest = text.replace("= \"deny\"", "= \"allow\"").into_bytes();
+        let here = source.join("target/mutants");
+        Self {
+            sources,
+            root: here.join("workspace"),
+            target: here.join("target"),
         }
     }
 
-    /// Builds a suite and runs it.
-    fn run(&self, suite: Suite) -> Outcome {
-        let test = [&["test", "--locked"], suite.target].concat();
-        let build = [&test[..], &["--no-run", "--quiet"]].concat();
-        match self.cargo(&build, BUILD_TIME_MAX) {
-            Some(status) if status.success() => {}
-            Some(_) => return Outcome::DoesNotBuild(self.first_error()),
-            None => return Outcome::Hangs,
+    /// Writes the copy with these changes. What is there already is left alone: it is built.
+    fn write(&self, changed: &BTreeMap<PathBuf, String>) {
+        let mut stale = BTreeSet::new();
+        list(&self.root, &mut stale);
+        for (path, text) in &self.sources {
+            let text = changed.get(path).map_or(text.as_slice(), String::as_bytes);
+            let copy = self.root.join(path);
+            if fs::read(&copy).ok().as_deref() != Some(text) {
+                fs::create_dir_all(copy.parent().expect("a parent")).expect("a directory");
+                fs::write(&copy, text).expect("a file is written");
+            }
+            stale.remove(&copy);
         }
-        let run = [&test[..], &["--", suite.filter, THREADS]].concat();
-        match self.cargo(&run, TESTS_TIME_MAX) {
-            Some(status) if status.success() => Outcome::Passed,
-            Some(_) => Outcome::Failed(self.who_failed()),
-            None => Outcome::Hangs,
+        for file in stale {
+            fs::remove_file(file).expect("a file is removed");
         }
     }
 
-    /// Runs cargo in the copy; `None`: it took too long.
-    fn cargo(&self, arguments: &[&str], time_max: Duration) -> Option<ExitStatus> {
-        let output = File::create(&self.output).expect("a file for the output");
-        let errors = output.try_clone().expect("the same file for the errors");
-        let mut child = Command::new(env!("CARGO"))
-            .args(arguments)
+    /// Builds the tests of the sources with these changes, or says why they do not build.
+    pub fn build(
+        &self,
+        changed: &BTreeMap<PathBuf, String>,
+        suites: &[Suite],
+    ) -> Result<BTreeMap<Suite, Binary>, Vec<Problem>> {
+        self.write(changed);
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo
+            .args(["test", "--locked", "--no-run", "--quiet"])
+            .arg("--message-format=json");
+        let mut targets = BTreeSet::new();
+        for suite in suites {
+            targets.insert(format!("--package={}", suite.package));
+            targets.insert(match suite.test {
+                "" => "--lib".to_owned(),
+                test => format!("--test={test}"),
+            });
+        }
+        let output = cargo
+            .args(targets)
             .current_dir(&self.root)
             .env("CARGO_TARGET_DIR", &self.target)
             .env("CARGO_INCREMENTAL", "1")
             .env("CARGO_PROFILE_DEV_DEBUG", "none")
+            // Built once, and run a thousand times.
+            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
+            .output()
+            .expect("cargo runs");
+        let messages: Vec<Value> = String::from_utf8_lossy(&output.stdout)
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect();
+        if output.status.success() {
+            let binary = |suite: &Suite| {
+                let mut found = messages.iter().filter_map(|it| built(*suite, it));
+                let binary = found.next().expect("cargo names what it has built");
+                (*suite, binary)
+            };
+            return Ok(suites.iter().map(binary).collect());
+        }
+        let mut problems: Vec<Problem> = messages.iter().filter_map(problem).collect();
+        if problems.is_empty() {
+            problems.push(Problem {
+                words: String::from_utf8_lossy(&output.stderr).into_owned(),
+                places: Vec::new(),
+            });
+        }
+        Err(problems)
+    }
+}
+
+/// The binary of the suite, if this message of cargo is about it.
+fn built(suite: Suite, message: &Value) -> Option<Binary> {
+    let name = match suite.test {
+        "" => suite.package.replace('-', "_"),
+        test => test.to_owned(),
+    };
+    let program = message["executable"].as_str()?;
+    let manifest = Path::new(message["manifest_path"].as_str()?);
+    (message["target"]["name"] == name.as_str()).then(|| Binary {
+        suite,
+        program: program.into(),
+        folder: manifest.parent().unwrap_or(Path::new("/")).to_owned(),
+    })
+}
+
+/// The error that this message of cargo is about.
+fn problem(message: &Value) -> Option<Problem> {
+    let error = &message["message"];
+    let places = |error: &Value| {
+        let mut places = Vec::new();
+        for span in error["spans"].as_array().into_iter().flatten() {
+            let mut span = span;
+            // A macro is called at the end of this.
+            while let (Some(file), Some(byte)) =
+                (span["file_name"].as_str(), span["byte_start"].as_u64())
+            {
+                let byte = usize::try_from(byte).unwrap_or(usize::MAX);
+                places.push((PathBuf::from(file), byte, span["is_primary"] != true));
+                span = &span["expansion"]["span"];
+            }
+        }
+        places
+    };
+    if error["level"] != "error" {
+        return None;
+    }
+    let mut all = places(error);
+    all.sort_by_key(|(_, _, is_beside)| *is_beside);
+    for child in error["children"].as_array().into_iter().flatten() {
+        all.extend(places(child));
+    }
+    Some(Problem {
+        words: error["message"].as_str().unwrap_or_default().to_owned(),
+        places: all
+            .into_iter()
+            .map(|(file, byte, _)| (file, byte))
+            .collect(),
+    })
+}
+
+impl Binary {
+    /// Runs the tests with a mutant on (0: none) until one fails, or the time is over.
+    pub fn run(&self, mutant: usize, time_max: Duration) -> Outcome {
+        let started = Instant::now();
+        let mut child = Command::new(&self.program)
+            .args([self.suite.filter, THREADS])
+            .current_dir(&self.folder)
+            .env("MUTANT", mutant.to_string())
             .env("FUZZ_SECONDS", "1")
             // What a property has found for one mutant is not tried for the next.
             .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true")
+            .env("RUST_BACKTRACE", "0")
             .env_remove("UPDATE")
             .process_group(0)
             .stdin(Stdio::null())
-            .stdout(output)
-            .stderr(errors)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
             .spawn()
-            .expect("cargo runs");
-        let started = Instant::now();
+            .expect("a test binary runs");
+        let output = BufReader::new(child.stdout.take().expect("its output"));
+        let (tell, told) = channel();
+        thread::spawn(move || {
+            for line in output.split(b'\n').map_while(Result::ok) {
+                let _ = tell.send(String::from_utf8_lossy(&line).into_owned());
+            }
+        });
+        let (mut last, mut longest) = (String::new(), String::new());
         loop {
-            if let Some(status) = child.try_wait().expect("cargo can be waited for") {
-                return Some(status);
+            match told.recv_timeout(time_max.saturating_sub(started.elapsed())) {
+                Ok(line) => {
+                    let test = line.strip_prefix("test ");
+                    if let Some(test) = test.and_then(|it| it.strip_suffix(" ... FAILED")) {
+                        end(child);
+                        return Outcome::Failed(test.to_owned());
+                    }
+                    let long = test.and_then(|it| it.strip_suffix(LONG));
+                    if let Some(long) = long.filter(|_| longest.is_empty()) {
+                        long.clone_into(&mut longest);
+                    }
+                    if !line.is_empty() {
+                        last = line;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    end(child);
+                    return Outcome::Hangs(longest);
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    let status = child.wait().expect("it can be waited for");
+                    return match status.success() {
+                        true => Outcome::Passed,
+                        false => Outcome::Failed(format!("a test binary that broke off: {last}")),
+                    };
+                }
             }
-            if started.elapsed() > time_max {
-                // With the test that it runs, which would go on without it.
-                let group = format!("-{}", child.id());
-                let kill = Command::new("kill").args(["-KILL", "--", &group]).status();
-                kill.expect("cargo can be ended");
-                child.wait().expect("cargo ends");
-                return None;
-            }
-            sleep(Duration::from_millis(20));
         }
-    }
-
-    /// The test that failed, or the story that is told differently.
-    fn who_failed(&self) -> String {
-        let output = fs::read_to_string(&self.output).expect("the output is text");
-        let story = output
-            .lines()
-            .find_map(|line| Some(line.split_once(".txt, line")?.0));
-        let test = output
-            .lines()
-            .find_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
-        match (story, test) {
-            (Some(story), _) => format!("golden story {story}"),
-            (None, Some(test)) => test.to_owned(),
-            (None, None) => format!("a test binary that broke off: {}", last_line(&output)),
-        }
-    }
-
-    fn first_error(&self) -> String {
-        let output = fs::read_to_string(&self.output).expect("the output is text");
-        let error = output.lines().find(|line| line.starts_with("error"));
-        error.unwrap_or(last_line(&output)).to_owned()
     }
 }
 
-fn last_line(text: &str) -> &str {
-    text.lines()
-        .rfind(|line| !line.is_empty())
-        .unwrap_or_default()
+/// Ends a process with what it has started, which would go on without it.
+fn end(mut child: Child) {
+    let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+    let _ = child.wait();
 }
 
-fn copy(from: &Path, to: &Path) {
-    if from.is_dir() {
-        fs::create_dir_all(to).expect("a directory for the copy");
-        for entry in fs::read_dir(from).expect("a readable directory") {
-            let path = entry.expect("an entry").path();
-            copy(&path, &to.join(path.file_name().expect("a name")));
-        }
-    } else {
-        fs::create_dir_all(to.parent().expect("a parent")).expect("a directory for the copy");
-        fs::copy(from, to).expect("a file is copied");
+/// All files in a folder, or the file itself.
+fn list(path: &Path, files: &mut BTreeSet<PathBuf>) {
+    if path.is_file() {
+        files.insert(path.to_owned());
+    }
+    for entry in fs::read_dir(path).into_iter().flatten() {
+        list(&entry.expect("an entry").path(), files);
     }
 }
