@@ -128,6 +128,32 @@ async fn what_slept_sleeps_though_the_bmc_does_not_repeat_it() {
     }
 }
 
+/// R8: only an off that the BMC carries out takes the machine out of its sleep, and nothing else that it answers.
+#[tokio::test]
+async fn what_slept_is_off_once_the_bmc_has_carried_out_our_off() {
+    for (code, is_off) in [(None, true), (Some(0xd5), false), (Some(0xd6), false)] {
+        let bench = bench();
+        bench.plug.set_power(false);
+        bench.bmc.faults(|faults| faults.acpi_state = Some(0x03));
+        let driver = bench.driver();
+        assert!(!driver.open().observe().await.unwrap().is_off());
+        bench.bmc.faults(|faults| {
+            let silent = Reply::new(Which::ACPI_STATE, Nonsense::Code(0xd4));
+            let answer = code.map(|code| Reply::new(Which::PowerOff, Nonsense::Code(code)));
+            faults.replies.extend([silent].into_iter().chain(answer));
+        });
+        let mut session = driver.open();
+        session.prepare_off().await.unwrap();
+        let outcome = session.force_off().await;
+        assert_eq!(outcome == Ok(OffOutcome::Accepted), is_off, "{outcome:?}");
+        assert_eq!(
+            session.observe().await.unwrap().is_off(),
+            is_off,
+            "{code:?}"
+        );
+    }
+}
+
 /// It is optional, and whatever goes wrong with it leaves the off as it is, and is not asked again.
 #[tokio::test]
 async fn a_bmc_that_does_not_tell_its_acpi_state_reads_off() {
