@@ -232,13 +232,15 @@ async fn before_a_release_the_record_is_read_after_the_list() {
     let reads = Reads::begin(&context, "worker-1", Needs::default()).await;
     let begun = clock::since_boot();
     let complete = reads.complete(&context, "fence", needs);
-    let asked = async {
+    let until_asked = async {
         while !cluster.requests().iter().any(|it| it.starts_with(FENCE)) {
             sleep(Duration::from_millis(5)).await;
         }
         clock::since_boot() - begun
     };
+    let asked = timeout(Duration::from_secs(20), until_asked);
     let (_, asked) = tokio::join!(complete, asked);
+    let asked = asked.expect("the NodeFence is asked for");
     assert!(asked >= slow, "asked for the NodeFence after {asked:?}");
 }
 
