@@ -66,8 +66,10 @@ const TESTS: [(&str, &[Suite]); 6] = [
     (
         "core",
         &[
-            suite("fencing-core", "golden", ""),
+            // A twentieth of a second, and they catch most.
+            suite("fencing-core", "golden", "every_story"),
             suite("fencing-core", "", ""),
+            suite("fencing-core", "golden", ""),
             // What watches and detects by a function of the core tests it, too.
             SHELL,
         ],
