@@ -18,16 +18,16 @@ use super::events::{Note, node_reference};
 use super::observe;
 use fencing_api::fence::NodeFence;
 use fencing_api::policy::{NodeFencingPolicy, UnhealthyCondition};
-use fencing_api::settings::FenceMode;
 use fencing_cluster::slim::SlimNode;
 use fencing_core::answer::Reply;
-use fencing_core::delay::{self, AHEAD, Delay, LastFence, Now, Since, Start};
+use fencing_core::delay::{self, Delay, LastFence, Now, Since, Start};
 use fencing_core::exclusions::{Exclusion, exclusion};
+use fencing_core::hold::HeldBy;
 use fencing_core::observed::{NodeView, Read};
-use fencing_core::outage::{cleared_by, fence_name, refused_by};
+use fencing_core::protection::{Facts, Obstacle, at_opening, opens, outlook};
 use fencing_core::select::{Onsets, fenceable, first_due, governing};
 use fencing_core::support::unsupported;
-use fencing_core::window::{Effective, effective};
+use fencing_core::window::Effective;
 use fencing_drivers::clock;
 use jiff::SignedDuration;
 use kube::ResourceExt;
@@ -73,12 +73,9 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// When the incident is to be opened (time since boot). What mode Observe says of a node is true only when the wait is over.
+    /// When the incident is to be opened (time since boot).
     fn opens(&self) -> Duration {
-        match self.effective.mode {
-            FenceMode::Observe => self.at,
-            FenceMode::ConfirmOnly | FenceMode::PowerOff => self.at.saturating_sub(AHEAD),
-        }
+        opens(self.effective.mode, self.at)
     }
 
     /// When it is looked at next (time since boot). What the Node says may end at any time, and its change tells of it.
@@ -214,50 +211,47 @@ impl Detector {
         fenceable(node).ok()?;
         let policy = governing(policies, node).ok()??;
         // Of most nodes nothing is wanted, and no record is looked at for them.
-        let conditions = || policy.spec.unhealthy_conditions.iter();
         let onsets = self.onsets.get(&node.name)?;
-        if first_due(conditions(), onsets).is_none() {
+        if first_due(&policy.spec.unhealthy_conditions, onsets).is_none() {
             self.told.is_over(&node.name, "FenceRefused");
             return None;
         }
         let fences = self.context.caches.fences_of(&node.name);
-        if cleared_by(&fences, node).is_some() {
-            return None;
-        }
         let lacks = self.context.deletion.lacks();
-        if unsupported(&policy.spec, lacks.as_deref()).is_some() {
-            return None;
-        }
-        let open = conditions().filter(|condition| refused_by(&fences, node, condition).is_none());
-        let Some((condition, held)) = first_due(open, onsets) else {
-            self.tell_of_refusal(node, policy, &fences);
-            return None;
-        };
         let wall_now = clock::wall();
-        // Of one whose windows cannot be used nothing is begun: its hands are off.
-        let effective =
-            effective(policy, wall_now).unwrap_or_else(|_| Effective::without_windows(policy));
-        let name = fence_name(node, policy, &effective, condition);
-        let is_known =
-            |fence: &NodeFence| fence.name_any() == name || fence.serves(&policy.name_any());
-        let known = fences.iter().any(is_known);
-        if known {
-            return None;
-        }
+        let outlook = outlook(
+            node,
+            &Facts {
+                policies,
+                fences: &fences,
+                onsets,
+                idle: &|policy| {
+                    let words = unsupported(&policy.spec, lacks.as_deref())?;
+                    Some((HeldBy::Unsupported, words))
+                },
+                now: wall_now,
+            },
+        );
+        let wanted = match outlook.incident() {
+            Ok(wanted) => wanted,
+            Err(Obstacle::Refused(_)) => {
+                self.tell_of_refusal(node, policy, &fences);
+                return None;
+            }
+            Err(_) => return None,
+        };
         self.note_last_fence(&fences, node);
-        let delay = delay::delay(
-            &policy.spec,
+        let (start, last) = (
             self.starts.get(&node.name),
             self.last_fences.get(&node.name),
         );
-        let delay = delay.filter(|delay| delay.until > held);
-        let at = delay.as_ref().map_or(held, |delay| delay.until);
+        let delay = wanted.delay(start, last);
         Some(Wanted {
-            policy: policy.clone(),
-            effective,
-            condition: condition.clone(),
-            at,
+            at: delay.as_ref().map_or(wanted.held, |delay| delay.until),
             delay,
+            policy: policy.clone(),
+            effective: wanted.effective,
+            condition: wanted.condition.clone(),
             kept_off: exclusion(policy, node, wall_now),
         })
     }
@@ -326,16 +320,19 @@ impl Detector {
         if !holds {
             return true;
         }
-        if node.marked_by().is_some() {
-            self.tell_of_foreign_taint(&node);
-            return true;
-        }
-        if kept_off.is_some() {
-            self.tell_of_keeping_off(&node, &wanted);
-            if let Some(due) = wanted.due(now) {
-                self.due.insert(name.to_owned(), due);
+        match at_opening(&node, kept_off.clone()) {
+            Some(Obstacle::OutOfService(_)) => {
+                self.tell_of_foreign_taint(&node);
+                return true;
             }
-            return true;
+            Some(_) => {
+                self.tell_of_keeping_off(&node, &wanted);
+                if let Some(due) = wanted.due(now) {
+                    self.due.insert(name.to_owned(), due);
+                }
+                return true;
+            }
+            None => {}
         }
         let ahead = SignedDuration::try_from(at.saturating_sub(now.boot)).unwrap_or_default();
         let due = now.wall.saturating_add(ahead).unwrap_or(now.wall);

@@ -58,6 +58,7 @@ pub mod power_history;
 pub mod power_on;
 pub mod proof;
 pub mod proof_source;
+pub mod protection;
 pub mod quiesce;
 pub mod reading;
 pub mod record;

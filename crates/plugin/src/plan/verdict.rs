@@ -8,7 +8,7 @@ mod budgeted;
 mod levels;
 
 use super::present::own;
-use crate::unfenced::{delayed, idle};
+use crate::unfenced::idle;
 use budgeted::by_budget;
 use fencing_api::device::FenceDevice;
 use fencing_api::fence::NodeFence;
@@ -16,6 +16,7 @@ use fencing_api::policy::{ApprovalMode, FenceMode, NodeFencingPolicy, RecoverySt
 use fencing_core::exclusions::exclusion;
 use fencing_core::hold::HeldBy;
 use fencing_core::observed::{NodeView, PodView, TaintView};
+use fencing_core::protection::dates::{Dates, since_epoch};
 use fencing_core::quiesce::{coming_back, name_some, none_stays_with_its_volume};
 use fencing_core::select::{Onsets, fenceable, first_due, governing};
 use fencing_core::support::deletes_nodes;
@@ -248,10 +249,10 @@ fn waits(
         )),
     }
     let created = Some(fleet.created);
-    let delay = delayed(policy, fleet.node, created, fleet.fences, fleet.now);
-    judged.delay = delay.map(|(until, words)| {
-        let left = until.duration_since(fleet.now).as_secs_f64();
-        (left.max(0.0), words)
+    let dates = Dates::of(fleet.node, created, fleet.fences, fleet.now);
+    judged.delay = dates.delay(policy).map(|delay| {
+        let left = delay.until.saturating_sub(since_epoch(fleet.now));
+        (left.as_secs_f64(), delay.message)
     });
     let due = fleet.grace + judged.wait.as_ref().map_or(0.0, |(wait, _)| *wait);
     let due = judged

@@ -1,15 +1,33 @@
 //! What the records say of an outage that is not over: everything was done, somebody has said no, or an incident of it has ended as it could.
 
-use super::{Reason, Verdict, because};
 use crate::fences;
 use crate::trail::released;
 use fencing_api::fence::{ApprovalDecision, NodeFence};
+use fencing_core::protection::Obstacle;
 use fencing_core::stage::Stage;
 use fencing_drivers::manual;
 use kube::ResourceExt;
 
+/// What the record says that is in the way, and what else is said where no steps follow; none: it is no record that has ended.
+pub(super) fn words(obstacle: &Obstacle<'_>) -> Option<(String, Option<String>)> {
+    match obstacle {
+        Obstacle::Cleared(fence) => Some((cleared(fence), None)),
+        Obstacle::Refused(fence) => Some(over(&refused(fence), fence)),
+        Obstacle::Ended(fence) => {
+            let words = format!(
+                "NodeFence {} of this outage has ended {}: {}",
+                fence.name_any(),
+                fences::stage(fence),
+                fences::message(fence)
+            );
+            Some(over(&words, fence))
+        }
+        _ => None,
+    }
+}
+
 /// Everything was done, and the kubelet has reported nothing since.
-pub(super) fn cleared(fence: &NodeFence) -> Verdict<'_> {
+fn cleared(fence: &NodeFence) -> String {
     let (name, stage) = (fence.name_any(), fences::stage(fence));
     let words = match stage == Stage::ConfirmedDown.to_string() {
         true => format!(
@@ -20,7 +38,7 @@ pub(super) fn cleared(fence: &NodeFence) -> Verdict<'_> {
             took(fence)
         ),
     };
-    because(Reason::Cleared(fence), format!("{}{words}", doubt(fence)))
+    format!("{}{words}", doubt(fence))
 }
 
 /// A word alone is no proof.
@@ -34,26 +52,16 @@ fn took(fence: &NodeFence) -> &'static str {
 }
 
 /// A human has said no.
-pub(super) fn refused(fence: &NodeFence) -> Verdict<'_> {
+fn refused(fence: &NodeFence) -> String {
     let name = fence.name_any();
     let answer = fence.spec.approval.as_ref();
     let denied = answer.filter(|it| it.decision == ApprovalDecision::Denied);
     let by = released(fence).and_then(|it| it.noted);
-    let (reason, words) = match (denied, by) {
-        (Some(it), _) => (
-            Reason::Denied(fence),
-            format!("NodeFence {name} was denied by {}: {}", it.user, it.reason),
-        ),
-        (None, None) => (
-            Reason::Released(fence),
-            format!("NodeFence {name} was released by a human"),
-        ),
-        (None, Some((user, why))) => (
-            Reason::Released(fence),
-            format!("NodeFence {name} was released by {user}: {why}"),
-        ),
-    };
-    over(reason, &words, fence)
+    match (denied, by) {
+        (Some(it), _) => format!("NodeFence {name} was denied by {}: {}", it.user, it.reason),
+        (None, None) => format!("NodeFence {name} was released by a human"),
+        (None, Some((user, why))) => format!("NodeFence {name} was released by {user}: {why}"),
+    }
 }
 
 /// It leads: who reads no further must not go by the proof.
@@ -63,17 +71,15 @@ fn doubt(fence: &NodeFence) -> String {
 }
 
 /// Its policy says nothing more of this outage.
-pub(super) fn over<'a>(reason: Reason<'a>, words: &str, fence: &NodeFence) -> Verdict<'a> {
+fn over(words: &str, fence: &NodeFence) -> (String, Option<String>) {
     let words = format!(
         "{}{words}; its policy begins no other for this outage",
         doubt(fence)
     );
-    Verdict {
-        more: Some(format!(
-            "to {} all the same: {} --reason WHY",
-            fences::once_more(fence),
-            fences::anew(fence)
-        )),
-        ..because(reason, words)
-    }
+    let more = format!(
+        "to {} all the same: {} --reason WHY",
+        fences::once_more(fence),
+        fences::anew(fence)
+    );
+    (words, Some(more))
 }

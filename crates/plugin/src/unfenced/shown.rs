@@ -1,13 +1,13 @@
 //! How a screen and a program show a node that is down without an incident.
 
-use super::{CLEARED, Reason, World, at_present, verdict};
+use super::{World, at_present, verdict};
 use crate::fences;
 use crate::table::age;
 use fencing_api::conditions::READY;
 use fencing_api::fence::NodeFence;
 use fencing_cluster::slim::SlimNode;
-use fencing_core::hold::HeldBy;
 use fencing_core::observed::{NodeView, Ready};
+use fencing_core::protection::Obstacle;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use schemars::JsonSchema;
@@ -46,7 +46,7 @@ impl Unfenced {
 
     /// Has an incident done everything that there is to do?
     fn is_cleared(&self) -> bool {
-        self.reason == CLEARED
+        self.reason == "Cleared"
     }
 
     /// `Ready=Unknown for 9s; policy workers fences it in 1s`, at this moment.
@@ -84,13 +84,14 @@ pub fn of_view(view: &NodeView, created: Option<Timestamp>, world: &World<'_>) -
         return None;
     }
     let verdict = verdict(view, created, world);
+    let obstacle = verdict.reason.obstacle();
     // What its policy has to say stands in the record that only observes.
-    if matches!(verdict.reason, Reason::Held(HeldBy::OtherNodeFence)) {
+    if matches!(obstacle, Some(Obstacle::Open(_))) {
         return None;
     }
-    let doubt = verdict.reason.fence().and_then(fences::doubt);
+    let doubt = obstacle.and_then(Obstacle::fence).and_then(fences::doubt);
     // A machine that was fenced is off: whoever mends it is at it anyway.
-    let is_told = matches!(verdict.reason, Reason::Denied(_) | Reason::Cleared(_));
+    let is_told = ["Denied", "Cleared"].contains(&verdict.reason.as_str());
     let denied = fences::denied(view, world.fences).filter(|_| !is_told);
     let denied = denied.map(|it| format!("{}: they may be at the machine", it.words));
     let message = [Some(verdict.words), denied, verdict.more];

@@ -1,6 +1,8 @@
 use super::*;
 use crate::trail::RELEASE;
 use fencing_cluster::slim::SlimNode;
+use fencing_core::outage::fence_name;
+use fencing_core::window::Effective;
 use serde_json::{Value, json};
 
 const SINCE: &str = "2027-01-02T18:00:00Z";

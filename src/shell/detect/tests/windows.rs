@@ -1,6 +1,7 @@
 //! With what an incident is opened while a window is open, and when the next look is due.
 
 use super::*;
+use fencing_core::outage::fence_name;
 use jiff::{Timestamp, ToSpan, tz::TimeZone};
 
 /// A window of each day from this moment on, for so many hours.

@@ -3,7 +3,7 @@
 use super::super::finding::{Step, step};
 use super::super::index::Index;
 use crate::fences;
-use crate::unfenced::{Reason, World, at_present, fence_now, verdict};
+use crate::unfenced::{World, at_present, fence_now, verdict};
 use fencing_api::fence::NodeFence;
 use fencing_api::policy::NodeFencingPolicy;
 use fencing_api::settings::FenceMode;
@@ -11,6 +11,7 @@ use fencing_cluster::slim::WideNode;
 use fencing_core::exclusions::exclusion;
 use fencing_core::hold::HeldBy;
 use fencing_core::observed::{NodeView, Ready};
+use fencing_core::protection::Obstacle;
 use fencing_core::select::Conflict;
 use kube::ResourceExt;
 
@@ -56,24 +57,23 @@ pub(super) fn why(index: &Index<'_>, node: &WideNode) -> Why {
     };
     // Whoever keeps it from being fenced may be at the machine, though something else has kept it from that before.
     let kept_off = found.policy.and_then(|it| exclusion(it, &view, facts.now));
-    let is_told = |held| matches!(found.reason, Reason::Held(told) if told == held);
+    let told = found.reason.as_str();
+    let is_told = |held: HeldBy| held.as_str() == told;
     if let Some(besides) = kept_off.as_ref().filter(|it| !is_told(it.reason)) {
         words += &format!(". Besides, {}", besides.message);
     }
-    if !matches!(
-        found.reason,
-        Reason::Cleared(_) | Reason::Denied(_) | Reason::Released(_) | Reason::Ended(_)
-    ) {
+    let obstacle = found.reason.obstacle();
+    if obstacle.and_then(Obstacle::fence).is_none() {
         words += &last(index, &view);
     }
     let mut way = by_hand(found.policy, &view.name);
-    if let Reason::Ended(fence) = found.reason {
+    if let Some(Obstacle::Ended(fence)) = obstacle {
         way = again(fence);
     }
     if kept_off.is_some() {
         way.why = format!("if whoever has said so agrees: {}", way.why);
     }
-    let steps = steps(&found.reason, found.policy, &view.name, way);
+    let steps = steps(obstacle, found.policy, &view.name, way);
     Why {
         is_to_come,
         words,
@@ -89,14 +89,14 @@ fn again(fence: &NodeFence) -> Step {
 
 /// What to type, `way` being how it is fenced all the same.
 fn steps(
-    reason: &Reason<'_>,
+    obstacle: Option<&Obstacle<'_>>,
     policy: Option<&NodeFencingPolicy>,
     node: &str,
     way: Step,
 ) -> Vec<Step> {
     let shown = policy.map(shown);
-    match reason {
-        Reason::NoPolicy => vec![
+    match obstacle {
+        Some(Obstacle::NoPolicy) => vec![
             shown_policies(),
             step(
                 "give the node a label that a policy selects, or widen a policy's nodeSelector",
@@ -104,8 +104,8 @@ fn steps(
             ),
             step("then have it fenced now", way.command),
         ],
-        Reason::Conflict(conflict) => in_conflict(conflict, way),
-        Reason::Cleared(fence) => vec![
+        Some(Obstacle::Conflict(conflict)) => in_conflict(conflict, way),
+        Some(Obstacle::Cleared(fence)) => vec![
             step(
                 "by which readings, and what speaks against them by now: whoever takes its volumes goes by that",
                 format!("kubectl fence explain {}", fence.name_any()),
@@ -115,7 +115,7 @@ fn steps(
                 format!("kubectl fence test {node}"),
             ),
         ],
-        Reason::Denied(fence) | Reason::Released(fence) => vec![
+        Some(Obstacle::Refused(fence)) => vec![
             explained(fence),
             Step {
                 why: format!(
@@ -125,12 +125,10 @@ fn steps(
                 ..again(fence)
             },
         ],
-        Reason::Ended(fence) => vec![explained(fence), way],
+        Some(Obstacle::Ended(fence)) => vec![explained(fence), way],
         // A human's fence of it is held, too.
-        Reason::Held(HeldBy::NeverReported) => shown.into_iter().collect(),
-        Reason::Waiting | Reason::Late | Reason::NoCondition | Reason::Held(_) => {
-            shown.into_iter().chain([way]).collect()
-        }
+        Some(Obstacle::NeverReported(_)) => shown.into_iter().collect(),
+        _ => shown.into_iter().chain([way]).collect(),
     }
 }
 
