@@ -1,44 +1,28 @@
 //! What each policy would do now: which nodes it governs, which of them could be fenced, and what keeps it from acting.
 //!
-//! Pure, and for people: nothing that is done follows from it. A node is *protected* when at least one fence level of its policy has what it needs:
-//! all of its devices ready, or one of them where one is enough. A policy is `Ready` when it would act as it says; its message also has warnings.
+//! Pure, and for people: nothing that is done follows from it. Which nodes are protected is [`super::protection::levels`]'s; a policy is `Ready` when it
+//! would act as it says, and its message also has warnings.
 
 mod incidents;
 pub mod others;
 mod words;
 
 use super::delay::Delayed;
-use super::identity::{one_and_the_same, same_device_message};
 use super::observed::NodeView;
-use super::select::{Conflict, governing, matches};
+use super::protection::levels::{Devices, Found, Judge, Targets};
+use super::select::{Conflict, governing};
 use super::window::{self, effective};
-use fencing_api::conditions::{self, READY, set_condition};
+use fencing_api::conditions::{READY, set_condition};
 use fencing_api::device::FenceDevice;
 use fencing_api::fence::NodeFence;
-use fencing_api::policy::{
-    FenceLevel, FenceMode, LevelRequirement, NodeFencingPolicy, NodeFencingPolicyStatus,
-    PolicyNodes,
-};
+use fencing_api::policy::{FenceMode, NodeFencingPolicy, NodeFencingPolicyStatus, PolicyNodes};
 use incidents::{began, is_held, remaining};
 use jiff::Timestamp;
 use others::{Attached, Other, Served};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Reason of a device that works but offers no hard power-off: enough for mode ConfirmOnly, not for PowerOff.
-pub const POWER_OFF_DENIED: &str = "PowerOffDenied";
 /// Unprotected nodes that are named (`maxItems` of the schema).
 const UNPROTECTED_NODES_MAX: usize = 50;
-
-/// How ready a device is for one node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Readiness {
-    /// It could not fence the node, or nobody knows.
-    NotReady,
-    /// It reads the power, but offers no hard power-off.
-    ConfirmOnly,
-    /// It could fence the node.
-    Ready,
-}
 
 /// What the caches show.
 pub struct World<'a> {
@@ -61,9 +45,9 @@ pub struct World<'a> {
     /// What the operator may not do that deleting a Node takes.
     pub lacks: Option<&'a str>,
     /// What this process has found of a device (its name) and a node; the status of the device counts otherwise.
-    pub found: &'a dyn Fn(&str, &str) -> Option<Readiness>,
+    pub found: &'a Found<'a>,
     /// What a device controls for the node of this name, as far as its settings say.
-    pub targets: &'a dyn Fn(&FenceDevice, &str) -> Vec<String>,
+    pub targets: &'a Targets<'a>,
     /// Wall clock, for the times in the status.
     pub now: Timestamp,
 }
@@ -97,7 +81,11 @@ struct Tally<'a> {
 
 /// Assesses all policies.
 pub fn assess(world: &World<'_>) -> Assessment {
-    let devices = Devices::new(world);
+    let devices = Devices::of(world.devices.iter().copied());
+    let judge = Judge {
+        found: world.found,
+        targets: world.targets,
+    };
     let mut tallies: BTreeMap<&str, Tally<'_>> = BTreeMap::new();
     let mut assessment = Assessment::default();
     for node in world.nodes {
@@ -107,7 +95,7 @@ pub fn assess(world: &World<'_>) -> Assessment {
                 let tally = tallies.entry(name(policy)).or_default();
                 let mode = || window::mode(policy, world.now);
                 tally.mode.get_or_insert_with(mode);
-                let is_protected = tally.count(policy, node, &devices);
+                let is_protected = tally.count(policy, node, &devices, judge);
                 assessment.protected.insert(node.name.clone(), is_protected);
             }
             Err(conflict) => {
@@ -143,34 +131,18 @@ impl<'a> Tally<'a> {
         policy: &'a NodeFencingPolicy,
         node: &'a NodeView,
         devices: &Devices<'a>,
+        judge: Judge<'_>,
     ) -> bool {
         let mode = self.mode.unwrap_or(policy.spec.fence.mode);
-        let serving = devices.serving(node);
-        let levels = &policy.spec.fence.levels;
-        let mut is_protected =
-            levels.is_empty() && serving.iter().any(|device| devices.can(device, node, mode));
-        for level in levels {
-            let of_level: Vec<_> = serving
-                .iter()
-                .copied()
-                .filter(|device| is_of_level(device, level))
-                .collect();
-            if !of_level.is_empty() {
-                self.levels_served.insert(&level.name);
+        let protection = devices.protection(policy, node, mode, judge);
+        for it in protection.levels {
+            if !it.devices.is_empty() {
+                self.levels_served.insert(&it.level.name);
             }
-            let can = |device: &&FenceDevice| devices.can(device, node, mode);
-            let same = devices.same(&of_level, level, node);
-            let are_apart = same.is_none();
-            self.same_device.extend(same);
-            is_protected |= match level.require {
-                LevelRequirement::All => {
-                    !of_level.is_empty() && are_apart && of_level.iter().all(can)
-                }
-                LevelRequirement::Any => of_level.iter().any(can),
-            };
+            self.same_device.extend(it.same_device);
         }
-        self.note(policy, node, is_protected);
-        is_protected
+        self.note(policy, node, protection.is_protected);
+        protection.is_protected
     }
 
     /// A node that several policies quarrel over: none of them acts there.
@@ -196,110 +168,6 @@ impl<'a> Tally<'a> {
         if !is_protected {
             self.unprotected.push(node.name.clone());
         }
-    }
-}
-
-fn is_of_level(device: &FenceDevice, level: &FenceLevel) -> bool {
-    let none = BTreeMap::new();
-    let labels = device.metadata.labels.as_ref().unwrap_or(&none);
-    let selector = level.device_selector.as_ref();
-    selector.is_none_or(|selector| matches(selector, labels))
-}
-
-/// The devices, so ordered that those of a node are found without looking at all of them.
-struct Devices<'a> {
-    by_node: BTreeMap<&'a str, Vec<&'a FenceDevice>>,
-    fleets: Vec<&'a FenceDevice>,
-    found: &'a dyn Fn(&str, &str) -> Option<Readiness>,
-    targets: &'a dyn Fn(&FenceDevice, &str) -> Vec<String>,
-}
-
-impl<'a> Devices<'a> {
-    fn new(world: &World<'a>) -> Self {
-        let mut devices = Self {
-            by_node: BTreeMap::new(),
-            fleets: Vec::new(),
-            found: world.found,
-            targets: world.targets,
-        };
-        for device in world.devices {
-            match &device.spec.node_name {
-                Some(node) => devices.by_node.entry(node).or_default().push(device),
-                None => devices.fleets.push(device),
-            }
-        }
-        devices
-    }
-
-    fn serving(&self, node: &NodeView) -> Vec<&'a FenceDevice> {
-        let own = self.by_node.get(node.name.as_str()).into_iter().flatten();
-        let fleets = self.fleets.iter().filter(|device| {
-            let selector = device.spec.node_selector.as_ref();
-            selector.is_some_and(|selector| matches(selector, &node.labels))
-        });
-        own.chain(fleets).copied().collect()
-    }
-
-    /// Two devices of a level that needs both are one and the same for this node, in words.
-    fn same(
-        &self,
-        of_level: &[&'a FenceDevice],
-        level: &FenceLevel,
-        node: &NodeView,
-    ) -> Option<String> {
-        if level.require == LevelRequirement::Any || of_level.len() < 2 {
-            return None;
-        }
-        let named = |device: &&'a FenceDevice| {
-            let name = device.metadata.name.as_deref().unwrap_or_default();
-            (name, (self.targets)(device, &node.name))
-        };
-        let named: Vec<_> = of_level.iter().map(named).collect();
-        let pair = one_and_the_same(&named)?;
-        Some(same_device_message(&level.name, pair, &node.name))
-    }
-
-    fn can(&self, device: &FenceDevice, node: &NodeView, mode: FenceMode) -> bool {
-        let name = device.metadata.name.as_deref().unwrap_or_default();
-        let readiness =
-            (self.found)(name, &node.name).unwrap_or_else(|| stored_readiness(device, &node.name));
-        match mode {
-            FenceMode::PowerOff => readiness == Readiness::Ready,
-            FenceMode::Observe | FenceMode::ConfirmOnly => readiness >= Readiness::ConfirmOnly,
-        }
-    }
-}
-
-/// How ready the device is for the node, by its stored status.
-pub fn stored_readiness(device: &FenceDevice, node: &str) -> Readiness {
-    let status = device.status.as_ref();
-    let current = |status: &&fencing_api::device::FenceDeviceStatus| {
-        status.observed_generation == device.metadata.generation
-    };
-    let Some(status) = status.filter(current) else {
-        return Readiness::NotReady;
-    };
-    let Some(ready) = conditions::find(&status.conditions, READY) else {
-        return Readiness::NotReady;
-    };
-    if ready.status == "True" {
-        return Readiness::Ready;
-    }
-    if device.spec.node_name.is_some() {
-        return match ready.reason == POWER_OFF_DENIED {
-            true => Readiness::ConfirmOnly,
-            false => Readiness::NotReady,
-        };
-    }
-    let counts = status.nodes.clone().unwrap_or_default();
-    let missing = counts.total.saturating_sub(counts.ready);
-    let not_ready = usize::try_from(missing).unwrap_or(usize::MAX);
-    let all_are_named = status.not_ready_nodes.len() == not_ready;
-    let is_named = status.not_ready_nodes.iter().any(|named| named == node);
-    if all_are_named && !is_named && counts.total > 0 {
-        Readiness::Ready
-    } else {
-        Readiness::NotReady
     }
 }
 

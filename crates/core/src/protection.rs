@@ -5,6 +5,7 @@
 //! dates of the objects that it reads ([`dates`]).
 
 pub mod dates;
+pub mod levels;
 pub mod obstacle;
 
 use super::delay::{self, AHEAD, Delay, LastFence, Start};

@@ -4,42 +4,11 @@ use fencing_api::device::FenceDevice;
 use fencing_api::policy::NodeFencingPolicy;
 use fencing_core::control::{Control, in_boot};
 use fencing_core::observed::NodeView;
+use fencing_core::protection::levels::Devices;
 use fencing_core::select::governing;
-use fencing_core::select::serves;
 use kube::ResourceExt;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::collections::BTreeMap;
-
-/// The devices of each node.
-pub struct Serving<'a> {
-    own: BTreeMap<&'a str, Vec<&'a FenceDevice>>,
-    fleets: Vec<&'a FenceDevice>,
-}
-
-impl<'a> Serving<'a> {
-    /// Of these.
-    pub fn of(devices: &'a [FenceDevice]) -> Self {
-        let mut this = Self {
-            own: BTreeMap::new(),
-            fleets: Vec::new(),
-        };
-        for device in devices {
-            match &device.spec.node_name {
-                Some(name) => this.own.entry(name).or_default().push(device),
-                None => this.fleets.push(device),
-            }
-        }
-        this
-    }
-
-    /// Those that serve this node.
-    pub fn serving(&self, node: &NodeView) -> Vec<&'a FenceDevice> {
-        let own = self.own.get(node.name.as_str()).into_iter().flatten();
-        let fleets = self.fleets.iter().filter(|it| serves(it, node));
-        own.chain(fleets).copied().collect()
-    }
-}
 
 /// A device whose Off does not count for a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -91,7 +60,7 @@ pub fn lacks(
     devices: &[FenceDevice],
     nodes: impl Iterator<Item = NodeView>,
 ) -> Vec<Lack> {
-    let index = Serving::of(devices);
+    let index = Devices::of(devices);
     let of_node = |node: NodeView| {
         let Ok(Some(policy)) = governing(policies, &node) else {
             return Vec::new();

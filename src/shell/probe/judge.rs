@@ -6,10 +6,10 @@
 
 use fencing_api::conditions::ConditionStatus::{self, False, True, Unknown};
 use fencing_api::device::{FenceDevice, PinnedSystem, PositiveControl};
-use fencing_core::assess::{POWER_OFF_DENIED, Readiness};
 use fencing_core::control::{self, Control};
 use fencing_core::identity::{self, DUPLICATE_TARGET, Verdict};
 use fencing_core::observed::NodeView;
+use fencing_core::protection::levels::{POWER_OFF_DENIED, Readiness};
 use fencing_core::reading::Identity;
 use fencing_core::select;
 use fencing_drivers::{DeviceError, Probe};

@@ -22,7 +22,7 @@ use super::events::Events;
 use super::metrics::{DeviceRow, Metrics};
 use fencing_api::conditions::{self, ConditionStatus, IDENTITY_VERIFIED, REACHABLE};
 use fencing_api::device::{FenceDevice, FenceDeviceStatus, PROBE_REQUESTED_AT, PositiveControl};
-use fencing_core::assess::Readiness;
+use fencing_core::protection::levels::Readiness;
 use fencing_core::reading::PowerState;
 use fencing_drivers::clock::Clock;
 use fencing_drivers::{DeviceClock, DeviceError, Extent, Probe};

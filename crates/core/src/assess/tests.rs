@@ -1,6 +1,8 @@
 use super::*;
 use crate::observed::ConditionView;
+use crate::protection::levels::{POWER_OFF_DENIED, Readiness, stored_readiness};
 use crate::stage::Stage;
+use fencing_api::conditions;
 use fencing_api::conditions::{HELD, SUCCEEDED};
 use fencing_api::fence::NodeFenceStatus;
 use serde_json::{Value, json};

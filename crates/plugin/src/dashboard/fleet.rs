@@ -1,18 +1,17 @@
 //! How each node stands, and why: what a cell of the fleet grid says.
 //!
-//! Whether a node could be fenced is told by the operator's own [`assess`], over what the user may read. What they may not read makes a node
+//! Whether a node could be fenced is told by the operator's own [`Devices::protection`], over what the user may read. What they may not read makes a node
 //! `Unknown`, in words, and never protected.
 
-use crate::control::{Serving, fact, lacking};
+use crate::control::{fact, lacking};
 use crate::fences;
 use crate::watched::Seen;
 use fencing_api::conditions::{READY, find};
 use fencing_api::device::FenceDevice;
 use fencing_api::fence::NodeFence;
 use fencing_api::policy::{FenceMode, NodeFencingPolicy};
-use fencing_core::assess::others::{Attached, Served};
-use fencing_core::assess::{World as Assessed, assess};
 use fencing_core::observed::{NodeView, Ready};
+use fencing_core::protection::levels::{Devices, Judge};
 use fencing_core::select::governing;
 use fencing_core::stranded::{Stranded, stranded};
 use fencing_core::window;
@@ -168,8 +167,7 @@ fn of_nodes(
     let Ok(devices) = &world.devices else {
         return unknown("FenceDevices");
     };
-    let protected = protected(policies, nodes, devices, now);
-    let index = Serving::of(devices);
+    let index = Devices::of(devices);
     let cell = |node: &NodeView| {
         if open.contains_key(node.name.as_str()) {
             // Whatever else there is to say of it, it is being fenced.
@@ -179,11 +177,9 @@ fn of_nodes(
                 why: String::new(),
             };
         }
-        let serving = index.serving(node);
-        let is_protected = protected.get(&node.name).copied().unwrap_or_default();
-        let (state, why) = standing(policies, node, &serving, is_protected, now);
+        let (state, why) = standing(policies, node, &index, now);
         let why = match state {
-            State::Protected | State::AtRisk => why + &unproving(node, &serving),
+            State::Protected | State::AtRisk => why + &unproving(node, &index.serving(node)),
             _ => why,
         };
         let why = match node.ready() {
@@ -196,35 +192,10 @@ fn of_nodes(
     nodes.iter().map(cell).collect()
 }
 
-fn protected(
-    policies: &[NodeFencingPolicy],
-    nodes: &[NodeView],
-    devices: &[FenceDevice],
-    now: Timestamp,
-) -> BTreeMap<String, bool> {
-    let devices: Vec<&FenceDevice> = devices.iter().collect();
-    let assessment = assess(&Assessed {
-        policies,
-        nodes,
-        devices: &devices,
-        fences: &[],
-        attached: &Attached::new(),
-        served: &Served::default(),
-        delays: &[],
-        frozen: None,
-        lacks: None,
-        found: &|_, _| None,
-        targets: &targets,
-        now,
-    });
-    assessment.protected
-}
-
 fn standing(
     policies: &[NodeFencingPolicy],
     node: &NodeView,
-    serving: &[&FenceDevice],
-    is_protected: bool,
+    index: &Devices<'_>,
     now: Timestamp,
 ) -> (State, String) {
     let policy = match governing(policies, node) {
@@ -233,11 +204,14 @@ fn standing(
         Err(conflict) => return (State::AtRisk, conflict.to_string()),
     };
     let name = policy.name_any();
-    if window::mode(policy, now) == FenceMode::Observe {
+    let mode = window::mode(policy, now);
+    if mode == FenceMode::Observe {
         let why = format!("policy {name} only observes now: it would not be fenced");
         return (State::AtRisk, why);
     }
-    if is_protected {
+    let protection = index.protection(policy, node, mode, Judge::by_status(&targets));
+    let serving = protection.devices;
+    if protection.is_protected {
         let devices: Vec<String> = serving.iter().map(|it| it.name_any()).collect();
         let why = format!("policy {name}, by {}", devices.join(", "));
         return (State::Protected, why);

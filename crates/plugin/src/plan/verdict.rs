@@ -17,11 +17,13 @@ use fencing_core::exclusions::exclusion;
 use fencing_core::hold::HeldBy;
 use fencing_core::observed::{NodeView, PodView, TaintView};
 use fencing_core::protection::dates::{Dates, since_epoch};
+use fencing_core::protection::obstacle::named_condition;
+use fencing_core::protection::{self, Facts, in_force, outlook};
 use fencing_core::quiesce::{coming_back, name_some, none_stays_with_its_volume};
-use fencing_core::select::{Onsets, fenceable, first_due, governing};
+use fencing_core::select::Onsets;
 use fencing_core::support::deletes_nodes;
 use fencing_core::taint::harmless_when;
-use fencing_core::window::{Effective, effective};
+use fencing_core::window::Effective;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use levels::by_devices;
@@ -166,32 +168,60 @@ pub fn dead(node: &NodeView) -> NodeView {
 /// Would it be fenced?
 pub fn judge<'a>(fleet: &Fleet<'a>) -> Judged<'a> {
     let dead = dead(fleet.node);
+    let mut onsets = Onsets::default();
+    onsets.note(&dead, Duration::ZERO);
+    let outlook = outlook(
+        &dead,
+        &Facts {
+            policies: fleet.policies,
+            // Of another outage than this one none of them says anything.
+            fences: &[],
+            onsets: &onsets,
+            idle: &idle,
+            now: fleet.now,
+        },
+    );
+    let told =
+        |it: &protection::Obstacle<'_>| obstacle(it.reason(), words(it, &dead, outlook.policy));
     let mut judged = Judged::default();
-    let obstacles = &mut judged.verdict.obstacles;
-    of_node(obstacles, fleet, &dead);
-    let policy = match governing(fleet.policies, fleet.node) {
-        Ok(Some(policy)) => policy,
-        Ok(None) => {
-            let message = "no policy selects this node: nobody fences it; label it, or write a NodeFencingPolicy whose `nodeSelector` matches it";
-            obstacles.push(obstacle("NoPolicy", message));
-            return judged;
-        }
-        Err(conflict) => {
-            obstacles.push(obstacle("Conflict", conflict.to_string()));
-            return judged;
-        }
+    judged.verdict.obstacles = outlook.obstacles.iter().map(told).collect();
+    of_node(&mut judged.verdict.obstacles, fleet);
+    let Some(policy) = outlook.policy else {
+        return judged;
     };
     judged.policy = Some(policy);
     judged.verdict.policy = Some(policy.name_any());
-    let at = waits(&mut judged, fleet, policy, &dead);
-    let effective = effective(policy, at).unwrap_or_else(|_| Effective::without_windows(policy));
+    judged.wait = outlook
+        .wanted
+        .map(|it| (it.held.as_secs_f64(), named_condition(it.condition)));
+    let at = begins(&mut judged, fleet, policy);
+    let effective = in_force(policy, at);
     by_policy(&mut judged, fleet, policy, &dead, &effective, at);
-    by_devices(&mut judged, fleet, policy, &dead, &effective, at);
+    by_devices(&mut judged, fleet, policy, &dead, effective.mode);
     by_budget(&mut judged.verdict, fleet, policy, &dead, effective.mode);
     judged.verdict.mode = Some(effective.mode);
     judged.verdict.approval_mode = Some(effective.approval);
     judged.verdict.window = effective.window;
     judged
+}
+
+/// An obstacle of an outage that is still to come.
+fn words(
+    obstacle: &protection::Obstacle<'_>,
+    node: &NodeView,
+    policy: Option<&NodeFencingPolicy>,
+) -> String {
+    use protection::Obstacle;
+    match obstacle {
+        Obstacle::NeverReported(why) => format!("Node {} is never fenced: {why}", node.name),
+        Obstacle::NoPolicy => "no policy selects this node: nobody fences it; label it, or write a NodeFencingPolicy whose `nodeSelector` matches it".to_owned(),
+        Obstacle::NoCondition => format!(
+            "a machine that loses power shows Ready=Unknown, and policy {} watches for none of that (`unhealthyConditions`)",
+            policy.map(ResourceExt::name_any).unwrap_or_default()
+        ),
+        Obstacle::Idle(_, words) => words.clone(),
+        other => other.message(node, policy),
+    }
 }
 
 fn obstacle(reason: &str, message: impl Into<String>) -> Obstacle {
@@ -207,12 +237,8 @@ fn once_open(verb: &str, node: &str) -> String {
 }
 
 /// What the Node and the operator itself say, whatever the policy.
-fn of_node(obstacles: &mut Vec<Obstacle>, fleet: &Fleet<'_>, dead: &NodeView) {
+fn of_node(obstacles: &mut Vec<Obstacle>, fleet: &Fleet<'_>) {
     let name = &fleet.node.name;
-    if let Err(why) = fenceable(dead) {
-        let message = format!("Node {name} is never fenced: {why}");
-        obstacles.push(obstacle(HeldBy::NeverReported.as_str(), message));
-    }
     // What its own incident has put there goes with it, and is told with that.
     let mark = fleet.node.marked_by();
     if let Some(mark) = mark.filter(|_| own(fleet.fences, name).is_none()) {
@@ -228,26 +254,8 @@ fn of_node(obstacles: &mut Vec<Obstacle>, fleet: &Fleet<'_>, dead: &NodeView) {
     }
 }
 
-/// How long the policy waits; the moment at which the incident begins.
-fn waits(
-    judged: &mut Judged<'_>,
-    fleet: &Fleet<'_>,
-    policy: &NodeFencingPolicy,
-    dead: &NodeView,
-) -> Timestamp {
-    let mut onsets = Onsets::default();
-    onsets.note(dead, Duration::ZERO);
-    let due = first_due(&policy.spec.unhealthy_conditions, &onsets);
-    match due {
-        Some((condition, due)) => {
-            let condition = format!("{}={}", condition.type_, condition.status.as_str());
-            judged.wait = Some((due.as_secs_f64(), condition));
-        }
-        None => judged.verdict.obstacles.push(obstacle(
-            "NoCondition",
-            format!("a machine that loses power shows Ready=Unknown, and policy {} watches for none of that (`unhealthyConditions`)", policy.name_any()),
-        )),
-    }
+/// The moment at which the incident begins, which another wait of the policy may put off.
+fn begins(judged: &mut Judged<'_>, fleet: &Fleet<'_>, policy: &NodeFencingPolicy) -> Timestamp {
     let created = Some(fleet.created);
     let dates = Dates::of(fleet.node, created, fleet.fences, fleet.now);
     judged.delay = dates.delay(policy).map(|delay| {
@@ -273,9 +281,6 @@ fn by_policy(
     at: Timestamp,
 ) {
     let (name, obstacles) = (policy.name_any(), &mut judged.verdict.obstacles);
-    if let Some((reason, words)) = idle(policy) {
-        obstacles.push(obstacle(reason.as_str(), words));
-    }
     if let Some(kept_off) = exclusion(policy, dead, at) {
         let resume = match kept_off.reason {
             HeldBy::Paused => format!(

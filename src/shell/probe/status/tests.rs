@@ -1,7 +1,7 @@
 use super::*;
 use crate::shell::probe::judge::NOT_PINNED;
-use fencing_core::assess::POWER_OFF_DENIED;
 use fencing_core::observed::{ConditionView, NodeView};
+use fencing_core::protection::levels::POWER_OFF_DENIED;
 use fencing_core::reading::{Identity, Reading};
 use fencing_drivers::address::AddressError;
 use fencing_drivers::credentials::CredentialsError;

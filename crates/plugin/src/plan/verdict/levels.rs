@@ -5,77 +5,39 @@ use crate::control::{fact, lacking, way_out};
 use fencing_api::conditions::{READY, find};
 use fencing_api::device::FenceDevice;
 use fencing_api::policy::{FenceMode, NodeFencingPolicy};
-use fencing_core::assess::{Readiness, World, assess, stored_readiness};
 use fencing_core::control::Control;
 use fencing_core::observed::NodeView;
-use fencing_core::select::matches;
-use fencing_core::select::serving;
-use fencing_core::window::Effective;
+use fencing_core::protection::levels::{Devices, Judge, Readiness, stored_readiness};
 use fencing_drivers::targets;
-use jiff::Timestamp;
 use kube::ResourceExt;
 
 /// Drivers whose devices share their machine's power.
 const BMC: [&str; 2] = ["redfish", "ipmi"];
 
-/// Which level has what it needs. Each is asked for by itself, of the function that says of a whole policy whether it protects the node.
+/// Which level has what it needs.
 pub(super) fn by_devices(
     judged: &mut Judged<'_>,
     fleet: &Fleet<'_>,
     policy: &NodeFencingPolicy,
     dead: &NodeView,
-    effective: &Effective,
-    at: Timestamp,
+    mode: FenceMode,
 ) {
-    let devices: Vec<&FenceDevice> = fleet.devices.iter().collect();
-    let protects = |policy: NodeFencingPolicy| {
-        let assessed = assess(&World {
-            policies: &[policy],
-            nodes: std::slice::from_ref(dead),
-            devices: &devices,
-            fences: &[],
-            attached: &Default::default(),
-            served: &Default::default(),
-            delays: &[],
-            frozen: None,
-            lacks: None,
-            found: &|_, _| None,
-            targets: &targets,
-            now: at,
-        });
-        assessed.protected.get(&dead.name) == Some(&true)
-    };
+    let devices = Devices::of(fleet.devices);
+    let protection = devices.protection(policy, dead, mode, Judge::by_status(&targets));
     let mut first_ready = None;
-    for level in &policy.spec.fence.levels {
-        let mut of_level = policy.clone();
-        of_level.spec.fence.levels = vec![level.clone()];
-        let is_of_level = |device: &&FenceDevice| {
-            let selector = level.device_selector.as_ref();
-            selector.is_none_or(|it| matches(it, device.labels()))
-        };
-        let own: Vec<&FenceDevice> = serving(fleet.devices, dead)
-            .into_iter()
-            .filter(is_of_level)
-            .collect();
-        let plan = LevelPlan {
-            name: level.name.clone(),
-            ready: protects(of_level),
-            devices: own.iter().map(|it| device(it, dead)).collect(),
-        };
-        if first_ready.is_none() && plan.ready {
-            first_ready = Some(own.iter().all(|it| it.spec.manual.is_some()));
-        } else if first_ready.is_none() && !own.is_empty() {
-            judged.passed_over += f64::from(level.timeout_seconds);
+    for it in protection.levels {
+        if first_ready.is_none() && it.is_ready {
+            first_ready = Some(it.devices.iter().all(|it| it.spec.manual.is_some()));
+        } else if first_ready.is_none() && !it.devices.is_empty() {
+            judged.passed_over += f64::from(it.level.timeout_seconds);
         }
-        judged.verdict.levels.push(plan);
+        judged.verdict.levels.push(LevelPlan {
+            name: it.level.name.clone(),
+            ready: it.is_ready,
+            devices: it.devices.iter().map(|it| device(it, dead)).collect(),
+        });
     }
-    tell(
-        &mut judged.verdict,
-        policy,
-        dead,
-        effective.mode,
-        first_ready,
-    );
+    tell(&mut judged.verdict, policy, dead, mode, first_ready);
 }
 
 /// What follows from the first level that is ready, and whether only a human answers for it.
