@@ -180,21 +180,19 @@ fn obstructed<'a>(
     node: &NodeView,
     now: Timestamp,
 ) -> Verdict<'a> {
-    let observes = policy.filter(|it| in_force(it, now).mode == FenceMode::Observe);
+    let observes = policy.is_some_and(|it| in_force(it, now).mode == FenceMode::Observe);
     let all_the_same = || {
         format!(
             "to have it fenced all the same: {} --reason WHY",
             fence_now(policy, &node.name)
         )
     };
-    let (words, more) = match (&obstacle, observes) {
-        (Obstacle::Open(_), Some(policy)) => (observed(policy), None),
-        (Obstacle::NoPolicy, _) => (
-            obstacle.message(node, policy),
-            Some("label it, or write one whose `nodeSelector` matches it (kubectl fence generate policy)".to_owned()),
-        ),
-        (Obstacle::NoCondition, _) => (obstacle.message(node, policy), Some(all_the_same())),
-        _ => record::words(&obstacle).unwrap_or_else(|| (obstacle.message(node, policy), None)),
+    let told = || obstacle.with_hint(node, policy);
+    let (words, more) = match &obstacle {
+        Obstacle::Open(_) if observes => (Obstacle::Observes.with_hint(node, policy), None),
+        Obstacle::NoPolicy => (obstacle.message(node, policy), obstacle.hint(node)),
+        Obstacle::NoCondition => (told(), Some(all_the_same())),
+        _ => record::words(&obstacle).unwrap_or_else(|| (told(), None)),
     };
     Verdict {
         reason: Reason::Obstacle(obstacle),
@@ -215,7 +213,7 @@ fn timed<'a>(
     let (policy, effective) = (wanted.policy, &wanted.effective);
     let (name, at, is_late) = (policy.name_any(), at_time(due), is_late(due, now));
     let does = match (effective.mode, effective.approval) {
-        (FenceMode::Observe, _) => "says so",
+        (FenceMode::Observe, _) => "reports the outage",
         (_, ApprovalMode::Manual) => "asks for an approval to fence it",
         (FenceMode::ConfirmOnly, _) => "looks whether it is off (mode ConfirmOnly)",
         (FenceMode::PowerOff, _) => "fences it",
@@ -228,7 +226,10 @@ fn timed<'a>(
         false => format!("{does} {at}: {why}"),
     };
     let (words, more) = match effective.mode {
-        FenceMode::Observe => (observed(policy), Some(format!("it {begins}"))),
+        FenceMode::Observe => (
+            Obstacle::Observes.with_hint(node, Some(policy)),
+            Some(format!("it {begins}")),
+        ),
         _ => {
             let unready = unready(policy, node).map(|it| format!("; but {it}"));
             let words = format!("policy {name} {begins}{}", unready.unwrap_or_default());
@@ -248,19 +249,11 @@ fn timed<'a>(
     }
 }
 
-fn observed(policy: &NodeFencingPolicy) -> String {
-    format!(
-        "policy {} governs it, and only observes now: it says what it would do and does nothing (`fence.mode`, or an open window)",
-        policy.name_any()
-    )
-}
-
 /// Why an incident of it would not get far, by what the operator says of the policy. A pause is judged anew.
 fn unready(policy: &NodeFencingPolicy, node: &NodeView) -> Option<String> {
     let status = policy.status.as_ref()?;
     if status.unprotected_nodes.contains(&node.name) {
-        let words = "no FenceDevice of its levels is ready for it: see kubectl get fencedevices";
-        return Some(words.to_owned());
+        return Some(Obstacle::NoReadyDevice.with_hint(node, Some(policy)));
     }
     let ready = find(&status.conditions, READY).filter(|it| it.status != "True")?;
     let is_pause = ready.reason == HeldBy::Paused.as_str();

@@ -33,6 +33,10 @@ pub enum Obstacle<'a> {
     OutOfService(&'static str),
     /// The policy leaves it alone.
     KeptOff(Exclusion),
+    /// The policy does no more than to report it.
+    Observes,
+    /// No fence level of the policy has what it needs.
+    NoReadyDevice,
 }
 
 impl<'a> Obstacle<'a> {
@@ -51,6 +55,8 @@ impl<'a> Obstacle<'a> {
             Self::Ended(_) => "Ended",
             Self::OutOfService(_) => HeldBy::ForeignOutOfService.as_str(),
             Self::KeptOff(kept_off) => kept_off.reason.as_str(),
+            Self::Observes => "Observe",
+            Self::NoReadyDevice => "NoReadyDevice",
         }
     }
 
@@ -64,26 +70,24 @@ impl<'a> Obstacle<'a> {
 
     /// What it is, of this node under this policy.
     pub fn message(&self, node: &NodeView, policy: Option<&NodeFencingPolicy>) -> String {
+        let node_name = &node.name;
         let named = policy.and_then(|it| it.metadata.name.as_deref());
         let policy_name = named.unwrap_or_default();
         match self {
-            Self::NeverReported(why) => format!("{why}, and no fence begins before it has"),
-            Self::NoPolicy => format!(
-                "no NodeFencingPolicy selects Node {} by its {} label(s), so nobody has said by which devices it is fenced",
-                node.name,
-                node.labels.len()
-            ),
+            Self::NeverReported(why) => format!("no fence of Node {node_name} can begin: {why}"),
+            Self::NoPolicy => {
+                let count = node.labels.len();
+                let labels = if count == 1 { "label" } else { "labels" };
+                format!("no NodeFencingPolicy selects Node {node_name} ({count} {labels})")
+            }
             Self::Conflict(conflict) => conflict.to_string(),
             Self::Idle(_, words) => format!("policy {policy_name}: {words}"),
             Self::NoCondition => {
                 let watched = policy.map(|it| it.spec.unhealthy_conditions.as_slice());
-                let watched = watched.unwrap_or_default().iter();
-                let wanted: Vec<String> = watched.map(named_condition).collect();
-                let ready = node.condition("Ready").map_or("", |it| &it.status);
-                format!(
-                    "policy {policy_name} waits for {} and not for Ready={ready}: add that to `unhealthyConditions`",
-                    wanted.join(" or ")
-                )
+                let watched = watched.unwrap_or_default().iter().map(named_condition);
+                let watched = watched.collect::<Vec<_>>().join(" or ");
+                let ready = ready(node);
+                format!("policy {policy_name} watches for {watched}, not for {ready}")
             }
             Self::Open(fence) => format!(
                 "NodeFence {} is open for it: policy {policy_name} begins no other beside it",
@@ -92,14 +96,49 @@ impl<'a> Obstacle<'a> {
             Self::Refused(fence) | Self::Ended(fence) | Self::Cleared(fence) => {
                 format!("NodeFence {} of this outage has ended", name(fence))
             }
-            Self::OutOfService(taint) => format!(
-                "it has taint {taint} already, and no incident is begun while that stands; once {}, remove it (kubectl taint node {} {taint}-)",
-                harmless_when(taint),
-                node.name
-            ),
+            Self::OutOfService(taint) => {
+                format!("Node {node_name} has taint {taint}, under which no incident begins")
+            }
             Self::KeptOff(kept_off) => kept_off.message.clone(),
+            Self::Observes => format!("policy {policy_name} only observes now"),
+            Self::NoReadyDevice => format!(
+                "no fence level of policy {policy_name} has its devices ready for Node {node_name}"
+            ),
         }
     }
+
+    /// The way out; none: the message has it, or there is none that this node and its policy tell.
+    pub fn hint(&self, node: &NodeView) -> Option<String> {
+        match self {
+            Self::NoPolicy => Some(
+                "label the Node, or write a policy that selects it: kubectl fence generate policy"
+                    .to_owned(),
+            ),
+            Self::NoCondition => Some(format!("add {} to `unhealthyConditions`", ready(node))),
+            Self::OutOfService(taint) => Some(format!(
+                "once {}, remove it (kubectl taint node {} {taint}-)",
+                harmless_when(taint),
+                node.name
+            )),
+            Self::Observes => Some(
+                "set `fence.mode`, or that of the open window, to ConfirmOnly or PowerOff"
+                    .to_owned(),
+            ),
+            Self::NoReadyDevice => Some("see kubectl get fencedevices".to_owned()),
+            _ => None,
+        }
+    }
+
+    /// The message, and the way out behind it.
+    pub fn with_hint(&self, node: &NodeView, policy: Option<&NodeFencingPolicy>) -> String {
+        let hint = self.hint(node).map(|it| format!("; {it}"));
+        self.message(node, policy) + &hint.unwrap_or_default()
+    }
+}
+
+fn ready(node: &NodeView) -> String {
+    let status = node.condition("Ready").map_or("", |it| &it.status);
+    format!("Ready={status}")
 }
 
 /// As in `Ready=Unknown`.

@@ -11,6 +11,7 @@ use fencing_api::device::FenceDevice;
 use fencing_api::fence::NodeFence;
 use fencing_api::policy::{FenceMode, NodeFencingPolicy};
 use fencing_core::observed::{NodeView, Ready};
+use fencing_core::protection::Obstacle;
 use fencing_core::protection::levels::{Devices, Judge};
 use fencing_core::select::governing;
 use fencing_core::stranded::{Stranded, stranded};
@@ -206,8 +207,10 @@ fn standing(
     let name = policy.name_any();
     let mode = window::mode(policy, now);
     if mode == FenceMode::Observe {
-        let why = format!("policy {name} only observes now: it would not be fenced");
-        return (State::AtRisk, why);
+        return (
+            State::AtRisk,
+            Obstacle::Observes.message(node, Some(policy)),
+        );
     }
     let protection = index.protection(policy, node, mode, Judge::by_status(&targets));
     let serving = protection.devices;
@@ -221,8 +224,7 @@ fn standing(
         return (State::AtRisk, why);
     }
     let ailing = serving.iter().find_map(|it| ailing(it));
-    let why = ailing
-        .unwrap_or_else(|| format!("no level of policy {name} has the devices that it needs"));
+    let why = ailing.unwrap_or_else(|| Obstacle::NoReadyDevice.message(node, Some(policy)));
     (State::AtRisk, why)
 }
 

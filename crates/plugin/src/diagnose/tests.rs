@@ -165,8 +165,7 @@ D1: node worker-1 is silent, and nobody fences it
     - node worker-1 has Ready Unknown for 10m
     - pod shop/db-new: Multi-Attach error for volume \"pv-1\" Volume is already
       exclusively attached to one node and can't be attached to another
-    - no NodeFencingPolicy selects Node worker-1 by its 1 label(s), so nobody
-      has said by which devices it is fenced
+    - no NodeFencingPolicy selects Node worker-1 (1 label)
   Fix:
     # whether the machine is reached at all, and by whom
     kubectl describe node worker-1

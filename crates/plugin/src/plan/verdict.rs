@@ -18,11 +18,10 @@ use fencing_core::hold::HeldBy;
 use fencing_core::observed::{NodeView, PodView, TaintView};
 use fencing_core::protection::dates::{Dates, since_epoch};
 use fencing_core::protection::obstacle::named_condition;
-use fencing_core::protection::{self, Facts, in_force, outlook};
+use fencing_core::protection::{Facts, Obstacle as Known, in_force, outlook};
 use fencing_core::quiesce::{coming_back, name_some, none_stays_with_its_volume};
 use fencing_core::select::Onsets;
 use fencing_core::support::deletes_nodes;
-use fencing_core::taint::harmless_when;
 use fencing_core::window::Effective;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
@@ -181,10 +180,12 @@ pub fn judge<'a>(fleet: &Fleet<'a>) -> Judged<'a> {
             now: fleet.now,
         },
     );
-    let told =
-        |it: &protection::Obstacle<'_>| obstacle(it.reason(), words(it, &dead, outlook.policy));
     let mut judged = Judged::default();
-    judged.verdict.obstacles = outlook.obstacles.iter().map(told).collect();
+    judged.verdict.obstacles = outlook
+        .obstacles
+        .iter()
+        .map(|it| told(it, &dead, outlook.policy))
+        .collect();
     of_node(&mut judged.verdict.obstacles, fleet);
     let Some(policy) = outlook.policy else {
         return judged;
@@ -205,23 +206,9 @@ pub fn judge<'a>(fleet: &Fleet<'a>) -> Judged<'a> {
     judged
 }
 
-/// An obstacle of an outage that is still to come.
-fn words(
-    obstacle: &protection::Obstacle<'_>,
-    node: &NodeView,
-    policy: Option<&NodeFencingPolicy>,
-) -> String {
-    use protection::Obstacle;
-    match obstacle {
-        Obstacle::NeverReported(why) => format!("Node {} is never fenced: {why}", node.name),
-        Obstacle::NoPolicy => "no policy selects this node: nobody fences it; label it, or write a NodeFencingPolicy whose `nodeSelector` matches it".to_owned(),
-        Obstacle::NoCondition => format!(
-            "a machine that loses power shows Ready=Unknown, and policy {} watches for none of that (`unhealthyConditions`)",
-            policy.map(ResourceExt::name_any).unwrap_or_default()
-        ),
-        Obstacle::Idle(_, words) => words.clone(),
-        other => other.message(node, policy),
-    }
+/// One that the operator knows, too.
+fn told(obstacle: &Known<'_>, node: &NodeView, policy: Option<&NodeFencingPolicy>) -> Obstacle {
+    self::obstacle(obstacle.reason(), obstacle.with_hint(node, policy))
 }
 
 fn obstacle(reason: &str, message: impl Into<String>) -> Obstacle {
@@ -242,11 +229,7 @@ fn of_node(obstacles: &mut Vec<Obstacle>, fleet: &Fleet<'_>) {
     // What its own incident has put there goes with it, and is told with that.
     let mark = fleet.node.marked_by();
     if let Some(mark) = mark.filter(|_| own(fleet.fences, name).is_none()) {
-        let message = format!(
-            "Node {name} has taint {mark} already: no incident is begun while it stands; once {}, remove it (kubectl taint node {name} {mark}-)",
-            harmless_when(mark)
-        );
-        obstacles.push(obstacle(HeldBy::ForeignOutOfService.as_str(), message));
+        obstacles.push(told(&Known::OutOfService(mark), fleet.node, None));
     }
     if fleet.replicas.is_some_and(|it| it.elsewhere == 0) {
         let message = "no other node has a ready pod of the operator: nobody is left to fence this one; run two replicas on different nodes, see `kubectl fence check`";
@@ -292,10 +275,7 @@ fn by_policy(
         obstacles.push(obstacle(kept_off.reason.as_str(), message));
     }
     if effective.mode == FenceMode::Observe {
-        let message = format!(
-            "policy {name} only reports (mode Observe): set `fence.mode` to ConfirmOnly or PowerOff"
-        );
-        obstacles.push(obstacle("Observe", message));
+        obstacles.push(told(&Known::Observes, dead, Some(policy)));
     }
     if effective.approval == ApprovalMode::Manual {
         let message = format!(

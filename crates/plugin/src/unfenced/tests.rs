@@ -121,7 +121,7 @@ fn what_the_policy_does_then_is_what_its_mode_and_approval_say() {
     for (spec, does) in [
         (
             json!({"fence": {"mode": "Observe"}}),
-            "governs it, and only observes now: it says what it would do and does nothing (`fence.mode`, or an open window); it says so",
+            "only observes now; set `fence.mode`, or that of the open window, to ConfirmOnly or PowerOff; it reports the outage",
         ),
         (
             json!({"fence": {"mode": "ConfirmOnly"}}),
@@ -180,7 +180,7 @@ fn a_node_that_nobody_fences_is_told_with_why() {
             down(),
             Vec::new(),
             "NoPolicy",
-            "no NodeFencingPolicy selects Node node-1 by its 1 label(s)",
+            "no NodeFencingPolicy selects Node node-1 (1 label)",
         ),
         (
             down(),
@@ -210,7 +210,7 @@ fn a_node_that_nobody_fences_is_told_with_why() {
             node("False", json!({})),
             of(json!({})),
             "NoCondition",
-            "waits for Ready=Unknown and not for Ready=False",
+            "watches for Ready=Unknown, not for Ready=False",
         ),
         (
             node(
@@ -366,7 +366,12 @@ fn a_node_that_no_device_can_fence_is_told_as_such_beside_the_wait() {
     };
     policy.status = serde_json::from_value(status.clone()).expect("a status");
     let bare = told(&policy);
-    assert!(bare.contains("but no FenceDevice of its levels"), "{bare}");
+    assert!(
+        bare.contains(
+            "but no fence level of policy workers has its devices ready for Node node-1; see"
+        ),
+        "{bare}"
+    );
     status["unprotectedNodes"] = json!([]);
     policy.status = serde_json::from_value(status.clone()).expect("a status");
     let unready = told(&policy);

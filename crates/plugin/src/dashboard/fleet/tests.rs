@@ -82,7 +82,7 @@ fn a_node_is_protected_by_a_policy_that_acts_and_a_device_that_could() {
         (
             |it| it.policies = Ok(vec![policy("p", "Observe", "a")]),
             State::AtRisk,
-            "policy p only observes now: it would not be fenced",
+            "policy p only observes now",
         ),
         (
             |it| it.devices = Ok(vec![]),

@@ -1,6 +1,6 @@
 //! Which fence level of the policy has what it needs for the node, and how ready its devices are.
 
-use super::{DevicePlan, Fleet, Judged, LevelPlan, Verdict, obstacle, once_open};
+use super::{DevicePlan, Fleet, Judged, Known, LevelPlan, Verdict, obstacle, once_open, told};
 use crate::control::{fact, lacking, way_out};
 use fencing_api::conditions::{READY, find};
 use fencing_api::device::FenceDevice;
@@ -37,11 +37,11 @@ pub(super) fn by_devices(
             devices: it.devices.iter().map(|it| device(it, dead)).collect(),
         });
     }
-    tell(&mut judged.verdict, policy, dead, mode, first_ready);
+    note(&mut judged.verdict, policy, dead, mode, first_ready);
 }
 
 /// What follows from the first level that is ready, and whether only a human answers for it.
-fn tell(
+fn note(
     verdict: &mut Verdict,
     policy: &NodeFencingPolicy,
     dead: &NodeView,
@@ -59,11 +59,8 @@ fn tell(
                 .push(obstacle("AwaitingConfirmation", message));
         }
         None if mode != FenceMode::Observe => {
-            let message = format!(
-                "no fence level of policy {} has a ready device for this node: its power can neither be read nor cut; see kubectl get fencedevices",
-                policy.name_any()
-            );
-            verdict.obstacles.push(obstacle("NoReadyDevice", message));
+            let found = told(&Known::NoReadyDevice, dead, Some(policy));
+            verdict.obstacles.push(found);
         }
         Some(false) | None => {}
     }
@@ -79,8 +76,8 @@ fn device(device: &FenceDevice, node: &NodeView) -> DevicePlan {
     let readiness = stored_readiness(device, &node.name);
     let lacking = lacking(device, node);
     let status = device.status.as_ref();
-    let told = find(status.map_or(&[], |it| &it.conditions), READY);
-    let told = told.filter(|_| readiness != Readiness::Ready);
+    let ready = find(status.map_or(&[], |it| &it.conditions), READY);
+    let ready = ready.filter(|_| readiness != Readiness::Ready);
     let is_one_machines = device.spec.node_name.is_some() && device.spec.manual.is_none();
     let never_off = is_one_machines && status.is_some_and(|it| it.last_off_time.is_none());
     let never_off = never_off.then(|| {
@@ -92,7 +89,7 @@ fn device(device: &FenceDevice, node: &NodeView) -> DevicePlan {
         driver: device.spec.driver_name().to_owned(),
         readiness: format!("{readiness:?}"),
         positive_control: lacking.map_or("Shown", Control::reason).to_owned(),
-        message: told
+        message: ready
             .map(|it| format!("{}: {}", it.reason, it.message))
             .or_else(|| lacking.map(|it| format!("{}: {}", fact(it), way_out(it, &node.name))))
             .or(never_off),

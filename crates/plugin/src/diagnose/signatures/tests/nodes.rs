@@ -103,13 +103,13 @@ fn d1_says_why_the_policy_that_selects_the_node_does_not_act() {
     assert!(
         seen(
             &other,
-            "waits for Ready=False and not for Ready=Unknown: add that to `unhealthyConditions`"
+            "watches for Ready=False, not for Ready=Unknown; add Ready=Unknown to `unhealthyConditions`"
         ),
         "{other:#?}"
     );
     let mut bare = policy("PowerOff", json!({}));
     bare["status"]["unprotectedNodes"] = json!(["worker-1"]);
-    assert!(seen(&of(bare), "no FenceDevice of its levels is ready"));
+    assert!(seen(&of(bare), "has its devices ready for Node worker-1"));
     let idle = of(policy("PowerOff", json!({})));
     assert!(seen(&idle, "should have begun"), "{idle:#?}");
 }
