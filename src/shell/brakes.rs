@@ -7,10 +7,8 @@ use super::context::Context;
 use fencing_api::fence::NodeFence;
 use fencing_api::policy::NodeFencingPolicy;
 use fencing_api::settings::FenceMode;
-use fencing_core::budget::{self, Cluster, Open, deleted_nodes};
+use fencing_core::budget::{self, Cluster, Open};
 use fencing_core::hold::{HeldBy, Hold};
-use fencing_core::select;
-use fencing_core::support::deletes_nodes;
 use fencing_drivers::clock;
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -188,17 +186,9 @@ impl Admissions {
             return Ok(());
         }
         let nodes = context.caches.node_views();
-        let selected = |policy: &NodeFencingPolicy| {
-            let selector = &policy.spec.node_selector;
-            nodes
-                .iter()
-                .filter(|node| select::matches(selector, &node.labels))
-                .map(|node| node.name.clone())
-                .collect()
-        };
-        let mut selected: Vec<String> = policy.map(selected).unwrap_or_default();
         let fences = context.caches.fences();
-        selected.extend(deleted_nodes(&fences, &mine.policy, &nodes));
+        let selected = policy.map(|it| budget::selected(it, &nodes, &fences));
+        let selected = selected.unwrap_or_default();
         let open = fences.iter().filter(|fence| !fence.is_ended());
         let open: Vec<Open> = open.map(|fence| self.open(fence)).collect();
         let times = self.times_of(&mine, &fences);
@@ -259,17 +249,12 @@ impl Admissions {
     /// A NodeFence as the budget sees it.
     fn open(&self, fence: &NodeFence) -> Open {
         let name = fence.name_any();
-        let created = fence.metadata.creation_timestamp.as_ref();
         let is_outdated = self.unclaimed.get(&name) == Some(&Grace::Over);
         let is_outdated = is_outdated || self.stuck.contains(&name);
         Open {
             admitted: self.admitted.contains(&name) || (fence.was_admitted() && !is_outdated),
             waits: self.waiting.get(&name).copied(),
-            node: fence.spec.node_name.clone(),
-            policy: fence.spec.policy_name.clone().unwrap_or_default(),
-            created: created.map(|time| time.0.to_string()).unwrap_or_default(),
-            deletes: deletes_nodes(&fence.spec.recovery),
-            fence: name,
+            ..Open::of_record(fence)
         }
     }
 }

@@ -7,10 +7,11 @@
 use super::hold::{HeldBy, Hold};
 use super::observed::{NodeView, Ready};
 use super::quiesce::shorten;
+use super::select::matches;
 use super::support::deletes_nodes;
 use fencing_api::fence::NodeFence;
 use fencing_api::fence_status::NodeFenceStatus;
-use fencing_api::policy::{Budget, ControlPlaneBudget, FenceMode, MinHealthy};
+use fencing_api::policy::{Budget, ControlPlaneBudget, FenceMode, MinHealthy, NodeFencingPolicy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -37,6 +38,22 @@ pub struct Open {
     pub created: String,
     /// Its Node is deleted in the end (`recovery.strategy: DeleteNode`).
     pub deletes: bool,
+}
+
+impl Open {
+    /// By its record alone.
+    pub fn of_record(fence: &NodeFence) -> Self {
+        let created = fence.metadata.creation_timestamp.as_ref();
+        Self {
+            fence: fence.metadata.name.clone().unwrap_or_default(),
+            node: fence.spec.node_name.clone(),
+            policy: fence.spec.policy_name.clone().unwrap_or_default(),
+            admitted: fence.was_admitted(),
+            waits: None,
+            created: created.map(|time| time.0.to_string()).unwrap_or_default(),
+            deletes: deletes_nodes(&fence.spec.recovery),
+        }
+    }
 }
 
 /// The cluster, as the budget sees it.
@@ -276,6 +293,20 @@ fn cluster_wide(mine: &Open, cluster: &Cluster<'_>) -> Result<(), Hold> {
         first.map_or("", |other| other.fence.as_str())
     );
     hold(HeldBy::ClusterCap, message)
+}
+
+/// Names for [`Cluster::selected`].
+pub fn selected(
+    policy: &NodeFencingPolicy,
+    nodes: &[NodeView],
+    fences: &[NodeFence],
+) -> Vec<String> {
+    let selector = &policy.spec.node_selector;
+    let of_policy = nodes.iter().filter(|it| matches(selector, &it.labels));
+    let mut selected: Vec<String> = of_policy.map(|it| it.name.clone()).collect();
+    let name = policy.metadata.name.as_deref().unwrap_or_default();
+    selected.extend(deleted_nodes(fences, name, nodes));
+    selected
 }
 
 /// The Nodes that this policy had deleted and that are not there again, as long as the records of that are kept: machines that are down, which

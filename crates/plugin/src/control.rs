@@ -1,5 +1,6 @@
 //! Which device of which node lacks a positive control (S25): its Off proves nothing, and people are told before the night that needs it.
 
+use fencing_api::conditions::{READY, find};
 use fencing_api::device::FenceDevice;
 use fencing_api::policy::NodeFencingPolicy;
 use fencing_core::control::{Control, in_boot};
@@ -24,6 +25,20 @@ pub struct Lack {
     pub reason: String,
     /// That in words, and the way out.
     pub message: String,
+}
+
+/// Why the device could not fence, as the operator has found; none: it could.
+pub fn unready(device: &FenceDevice) -> Option<String> {
+    let name = device.name_any();
+    let conditions = device.status.as_ref().map(|it| it.conditions.as_slice());
+    match find(conditions.unwrap_or_default(), READY) {
+        Some(ready) if ready.status == "True" => None,
+        Some(ready) => Some(format!(
+            "FenceDevice {name} is not ready: {}: {}",
+            ready.reason, ready.message
+        )),
+        None => Some(format!("FenceDevice {name} has not been probed yet")),
+    }
 }
 
 /// What is missing of this device for this node; none: its Off counts, or the Node has not reported a boot yet.

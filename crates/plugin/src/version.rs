@@ -84,7 +84,7 @@ pub async fn run(reach: &Reach, args: Args) -> Done {
 
 async fn operators(reach: &Reach) -> Result<Result<Vec<Deployment>, String>, Error> {
     let cluster = Cluster::of(reach).await?;
-    let ours = ListParams::default().labels("app.kubernetes.io/name=node-fencing-operator");
+    let ours = ListParams::default().labels(super::replica::OPERATOR);
     let deployments = cluster.list(&cluster.own::<Deployment>(), &ours).await;
     Ok(seen(deployments)?)
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::shell::fake::{self, Cluster};
+use fencing_core::budget::deleted_nodes;
 use fencing_core::observed::NodeView;
 use serde_json::{Value, json};
 use std::sync::Arc;

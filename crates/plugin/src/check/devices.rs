@@ -1,7 +1,7 @@
 //! Devices, policies and the nodes that they protect: what the operator says of each, all of it from conditions that it keeps.
 
 use super::super::cluster::{Cluster, Error, seen};
-use super::super::control::lacks;
+use super::super::control::{lacks, unready};
 use super::{Category, Check, Finding};
 use fencing_api::conditions::{READY, find};
 use fencing_api::device::FenceDevice;
@@ -97,20 +97,8 @@ fn of_devices(devices: &[FenceDevice]) -> Vec<Finding> {
     if devices.is_empty() {
         return vec![NO_DEVICE.warns("there is no FenceDevice: no machine can be proven down but by a human's word; write one for each node (kubectl explain fencedevice.spec)")];
     }
-    let not_ready = devices.iter().filter_map(|device| {
-        let conditions = device.status.as_ref().map(|it| it.conditions.as_slice());
-        let ready = find(conditions.unwrap_or_default(), READY);
-        let words = match ready {
-            Some(ready) if ready.status == "True" => return None,
-            Some(ready) => format!("{}: {}", ready.reason, ready.message),
-            None => "the operator has not looked at it yet".to_owned(),
-        };
-        Some(DEVICES.fails(format!(
-            "FenceDevice {} is not ready: {words}",
-            device.name_any()
-        )))
-    });
-    let not_ready: Vec<Finding> = not_ready.collect();
+    let not_ready = devices.iter().filter_map(unready);
+    let not_ready: Vec<Finding> = not_ready.map(|it| DEVICES.fails(it)).collect();
     match not_ready.is_empty() {
         true => vec![DEVICES.well(format!(
             "{} FenceDevice(s) answer for the right machines",

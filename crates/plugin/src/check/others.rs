@@ -1,6 +1,7 @@
 //! What surrounds the operator: others that fence, the CSI drivers, the controller-manager's own forced detach, and whoever is to be paged.
 
 use super::super::cluster::{Cluster, Error, seen};
+use super::super::replica::{MANAGER, flag};
 use super::answers::early;
 use super::{Category, Check, Finding};
 use fencing_api::conditions::{OTHER_FENCERS, find};
@@ -63,7 +64,7 @@ pub(super) async fn around(cluster: &Cluster, when: When) -> Result<Vec<Finding>
     let drivers = cluster
         .list(&cluster.api::<CSIDriver>(), &ListParams::default())
         .await;
-    let managers = ListParams::default().labels("component=kube-controller-manager");
+    let managers = ListParams::default().labels(MANAGER);
     let managers = cluster.list(&cluster.api::<Pod>(), &managers).await;
     Ok(vec![
         of_drivers(when.seen(drivers)?),
@@ -124,11 +125,7 @@ fn forced(managers: Result<Vec<Pod>, String>) -> Finding {
         Ok(_) => return FORCED.unknown(format!("the controller-manager is no pod of this cluster: whether it runs with {FLAG} only whoever runs it can tell; without it volumes of a silent node are detached after six minutes, its machine running or not")),
         Err(words) => return FORCED.unknown(words),
     };
-    let has_flag = |pod: &Pod| {
-        let containers = pod.spec.iter().flat_map(|it| &it.containers);
-        let mut words = containers.flat_map(|it| it.command.iter().chain(&it.args).flatten());
-        words.any(|it| it == FLAG || *it == format!("{FLAG}=true"))
-    };
+    let has_flag = |pod: &Pod| flag([pod], FLAG) == Some("true");
     let without: Vec<String> = managers
         .iter()
         .filter(|it| !has_flag(it))

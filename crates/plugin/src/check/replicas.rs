@@ -2,7 +2,7 @@
 
 use super::super::cluster::{Cluster, Error, seen};
 use super::super::leader::{Leader, is_silent};
-use super::super::replica::is_ready;
+use super::super::replica::{OPERATOR, is_ready};
 use super::super::table::age;
 use super::super::version;
 use super::{Category, Check, Finding};
@@ -25,11 +25,9 @@ const VERSION: Check = HERE.check(
     "version",
     "docs/how-to/plugin.md#which-version-goes-with-which-operator",
 );
-/// What every pod of the operator bears.
-const PODS: &str = "app.kubernetes.io/name=node-fencing-operator";
 
 pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
-    let own = ListParams::default().labels(PODS);
+    let own = ListParams::default().labels(OPERATOR);
     let pods = seen(cluster.list(&cluster.own::<Pod>(), &own).await)?;
     let lease = seen(cluster.find(&cluster.own::<Lease>(), names::LEASE).await)?;
     let namespace = &cluster.namespace;
@@ -73,7 +71,7 @@ fn replicas(pods: &[Pod], namespace: &str) -> Finding {
     let ready: Vec<&Pod> = pods.iter().filter(|it| is_ready(it)).collect();
     let node = |pod: &&Pod| pod.spec.as_ref()?.node_name.clone();
     let nodes: BTreeSet<String> = ready.iter().filter_map(node).collect();
-    let way_out = format!("see kubectl -n {namespace} get pods -l {PODS} -o wide");
+    let way_out = format!("see kubectl -n {namespace} get pods -l {OPERATOR} -o wide");
     match (ready.len(), nodes.len()) {
         (0, _) => REPLICAS.fails(format!("no pod of the operator is ready in namespace {namespace}: nothing is fenced; {way_out}, or name another namespace with --operator-namespace")),
         (1, _) => REPLICAS.warns(format!("one pod of the operator is ready, {}: if its own node fails, nobody fences it; run two (replicas in the chart), {way_out}", ready.first().map(|it| it.name_any()).unwrap_or_default())),

@@ -3,10 +3,9 @@
 //! Whether a node could be fenced is told by the operator's own [`Devices::protection`], over what the user may read. What they may not read makes a node
 //! `Unknown`, in words, and never protected.
 
-use crate::control::{fact, lacking};
+use crate::control::{fact, lacking, unready};
 use crate::fences;
 use crate::watched::Seen;
-use fencing_api::conditions::{READY, find};
 use fencing_api::device::FenceDevice;
 use fencing_api::fence::NodeFence;
 use fencing_api::policy::{FenceMode, NodeFencingPolicy};
@@ -223,8 +222,8 @@ fn standing(
         let why = format!("policy {name} selects it, but no FenceDevice is for it");
         return (State::AtRisk, why);
     }
-    let ailing = serving.iter().find_map(|it| ailing(it));
-    let why = ailing.unwrap_or_else(|| Obstacle::NoReadyDevice.message(node, Some(policy)));
+    let unready = serving.iter().find_map(|it| unready(it));
+    let why = unready.unwrap_or_else(|| Obstacle::NoReadyDevice.message(node, Some(policy)));
     (State::AtRisk, why)
 }
 
@@ -239,22 +238,6 @@ fn unproving(node: &NodeView, serving: &[&FenceDevice]) -> String {
         ))
     });
     lacks.collect()
-}
-
-/// Why a device could not do it, if it could not.
-fn ailing(device: &FenceDevice) -> Option<String> {
-    let name = device.name_any();
-    let conditions = device.status.as_ref().map(|it| it.conditions.as_slice());
-    match find(conditions.unwrap_or_default(), READY) {
-        Some(ready) if ready.status == "True" => None,
-        Some(ready) => Some(format!(
-            "FenceDevice {name} is not ready: {}: {}",
-            ready.reason, ready.message
-        )),
-        None => Some(format!(
-            "the operator has not looked at FenceDevice {name} yet"
-        )),
-    }
 }
 
 #[cfg(test)]

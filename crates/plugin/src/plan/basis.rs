@@ -1,6 +1,7 @@
 //! What the control plane and this cluster's own past say of how long things take.
 
 use super::timeline::{Basis, Known};
+use crate::replica::flag;
 use fencing_api::fence::NodeFence;
 use fencing_api::fence_status::{AttemptAction, AttemptResult};
 use k8s_openapi::api::core::v1::Pod;
@@ -28,7 +29,7 @@ pub fn grace(said: Option<f64>, managers: Option<&[Pod]>, version: Option<&str>)
             format!("{FLAG} of kube-controller-manager is {said} s, as --grace says"),
         );
     }
-    if let Some(seconds) = managers.and_then(flag) {
+    if let Some(seconds) = managers.and_then(|it| go_duration(flag(it, FLAG)?)) {
         return known(
             seconds,
             Basis::ControlPlane,
@@ -45,16 +46,6 @@ pub fn grace(said: Option<f64>, managers: Option<&[Pod]>, version: Option<&str>)
         Basis::Default,
         format!("the default of {FLAG} in Kubernetes {of}; say another one with --grace"),
     )
-}
-
-fn flag(managers: &[Pod]) -> Option<f64> {
-    let containers = managers
-        .iter()
-        .flat_map(|it| &it.spec)
-        .flat_map(|it| &it.containers);
-    let mut words = containers.flat_map(|it| it.command.iter().chain(&it.args).flatten());
-    let value = words.find_map(|it| it.strip_prefix(FLAG)?.strip_prefix('='))?;
-    go_duration(value)
 }
 
 /// A duration as Go writes it: `1m30s`, `50s`, `1500ms`.

@@ -9,7 +9,7 @@ use super::verdict::Replicas;
 use super::volumes::Storage;
 use crate::cluster::{Cluster, Error, seen};
 use crate::fences;
-use crate::replica::is_ready;
+use crate::replica::{MANAGER, OPERATOR, flag, is_ready};
 use fencing_api::device::FenceDevice;
 use fencing_api::fence::NodeFence;
 use fencing_api::names;
@@ -23,17 +23,12 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::CSIDriver;
 use kube::api::{ListParams, ObjectMeta};
-use kube::core::NamespaceResourceScope;
 use kube::{Resource, ResourceExt};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-/// What every pod of the operator bears.
-const OPERATOR: &str = "app.kubernetes.io/name=node-fencing-operator";
-/// What the control plane's pods bear where it is made of pods.
-const MANAGER: &str = "component=kube-controller-manager";
 /// The operator's flag.
 const CAP: &str = "--max-concurrent-fences";
 
@@ -120,9 +115,11 @@ pub async fn read(cluster: &Cluster, name: &str) -> Result<Facts, Error> {
     let mut gaps = Gaps::default();
     let (policies, devices) = (gaps.of(policies), gaps.of(devices));
     let fences = fences::newest_first(gaps.of(fences));
-    let (machines, storage, budgets, rolling) = tokio::try_join!(
+    let (machines, claims, volumes, drivers, budgets, rolling) = tokio::try_join!(
         machines(cluster, &nodes, name),
-        storage(cluster),
+        listed(cluster),
+        listed(cluster),
+        listed(cluster),
         listed::<PodDisruptionBudget>(cluster),
         listed::<SlimDeployment>(cluster),
     )?;
@@ -144,7 +141,11 @@ pub async fn read(cluster: &Cluster, name: &str) -> Result<Facts, Error> {
         policies,
         devices,
         fences,
-        storage: storage.into_storage(&mut gaps),
+        storage: storage(
+            gaps.note("PersistentVolumeClaims", claims),
+            gaps.note("PersistentVolumes", volumes),
+            gaps.note("which CSI drivers attach nothing", drivers),
+        ),
         budgets: gaps
             .note("PodDisruptionBudgets", budgets)
             .unwrap_or_default(),
@@ -228,35 +229,17 @@ async fn machines(
     }))
 }
 
-/// What was read of the storage.
-struct Read {
-    claims: Result<Vec<PersistentVolumeClaim>, String>,
-    volumes: Result<Vec<PersistentVolume>, String>,
-    drivers: Result<Vec<CSIDriver>, String>,
-}
-
-async fn storage(cluster: &Cluster) -> Result<Read, Error> {
-    let (claims, volumes, drivers) =
-        tokio::try_join!(listed(cluster), listed(cluster), listed(cluster))?;
-    Ok(Read {
-        claims,
-        volumes,
-        drivers,
-    })
-}
-
-impl Read {
-    fn into_storage(self, gaps: &mut Gaps) -> Storage {
-        let claims = gaps.note("PersistentVolumeClaims", self.claims);
-        let volumes = gaps.note("PersistentVolumes", self.volumes);
-        let drivers = gaps.note("which CSI drivers attach nothing", self.drivers);
-        let attaches_nothing = |it: &CSIDriver| it.spec.attach_required == Some(false);
-        let drivers = drivers.into_iter().flatten().filter(attaches_nothing);
-        Storage {
-            claims: claims.map(|all| all.into_iter().map(|it| (key(&it), it)).collect()),
-            volumes: volumes.map(|all| all.into_iter().map(|it| (it.name_any(), it)).collect()),
-            unattached: drivers.map(|it| it.name_any()).collect(),
-        }
+fn storage(
+    claims: Option<Vec<PersistentVolumeClaim>>,
+    volumes: Option<Vec<PersistentVolume>>,
+    drivers: Option<Vec<CSIDriver>>,
+) -> Storage {
+    let attaches_nothing = |it: &CSIDriver| it.spec.attach_required == Some(false);
+    let drivers = drivers.into_iter().flatten().filter(attaches_nothing);
+    Storage {
+        claims: claims.map(|all| all.into_iter().map(|it| (key(&it), it)).collect()),
+        volumes: volumes.map(|all| all.into_iter().map(|it| (it.name_any(), it)).collect()),
+        unattached: drivers.map(|it| it.name_any()).collect(),
     }
 }
 
@@ -270,8 +253,8 @@ async fn operator(
 ) -> Result<(Result<Vec<Pod>, String>, Result<Operator, String>), Error> {
     let (manager_api, own_api, lease_api) = (
         cluster.api::<Pod>(),
-        own::<Pod>(cluster),
-        own::<Lease>(cluster),
+        cluster.own::<Pod>(),
+        cluster.own::<Lease>(),
     );
     let (managers, own) = (
         ListParams::default().labels(MANAGER),
@@ -294,16 +277,11 @@ async fn operator(
             .map(f64::from);
         // Nobody may see them where they are not: in a cluster whose operator has another namespace.
         let replicas = (!pods.is_empty()).then(|| replicas(&pods, &holder, node));
-        Ok((replicas, term, pods.iter().find_map(cap)))
+        let cap = flag(&pods, CAP).and_then(|it| it.parse().ok());
+        // 0 is no limit.
+        Ok((replicas, term, cap.filter(|it| *it > 0)))
     });
     Ok((managers, operator))
-}
-
-fn own<K>(cluster: &Cluster) -> kube::Api<K>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-{
-    cluster.own()
 }
 
 fn replicas(pods: &[Pod], holder: &str, node: &str) -> Replicas {
@@ -322,14 +300,6 @@ fn replicas(pods: &[Pod], holder: &str, node: &str) -> Replicas {
             .filter(|it| is_ready(it))
             .count(),
     }
-}
-
-/// What the flag says in this pod; 0 is no limit.
-fn cap(pod: &Pod) -> Option<u32> {
-    let containers = pod.spec.iter().flat_map(|it| &it.containers);
-    let mut words = containers.flat_map(|it| it.command.iter().chain(&it.args).flatten());
-    let value = words.find_map(|it| it.strip_prefix(CAP)?.strip_prefix('='))?;
-    value.parse().ok().filter(|it| *it > 0)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! An amount is counted in billionths, the finest that the API keeps, so that nothing is rounded before it is summed. Sources: upstream's
 //! `apimachinery/pkg/api/resource`, `quantity.go` and `suffix.go` (v1.36).
 
-use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
+use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -131,33 +131,11 @@ struct Requests {
     requests: BTreeMap<String, Quantity>,
 }
 
-impl Requests {
-    fn of(stored: Option<&ResourceRequirements>) -> Self {
-        let requests = stored.and_then(|it| it.requests.clone());
-        Self {
-            requests: requests.unwrap_or_default(),
-        }
-    }
-}
-
 impl Asked {
     /// Of a pod that was read in full.
     pub fn of(spec: &PodSpec) -> Self {
-        let container = |it: &Container| OfContainer {
-            resources: Requests::of(it.resources.as_ref()),
-            restart_policy: it.restart_policy.clone(),
-        };
-        Self {
-            containers: spec.containers.iter().map(container).collect(),
-            init_containers: spec
-                .init_containers
-                .iter()
-                .flatten()
-                .map(container)
-                .collect(),
-            overhead: spec.overhead.clone().unwrap_or_default(),
-            resources: Requests::of(spec.resources.as_ref()),
-        }
+        let asked = serde_json::to_value(spec).and_then(serde_json::from_value);
+        asked.unwrap_or_default()
     }
 
     /// What the scheduler counts: the containers together, or an init container with the sidecars before it if that is more; the pod's own

@@ -82,7 +82,7 @@ fn the_operators_replicas_are_counted_by_where_they_are() {
     assert_eq!(of("op-1_0a1b2c3d"), here);
     assert!(!of("op-10_0a1b2c3d").leader_is_here);
     assert!(!of("").leader_is_here);
-    assert_eq!(cap(&pods[0]), Some(7));
+    assert_eq!(flag(&pods, CAP), Some("7"));
 }
 
 #[test]

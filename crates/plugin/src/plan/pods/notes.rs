@@ -2,7 +2,7 @@
 
 use super::super::volumes::Fate;
 use super::{Outcome, PodPlan, Scene, foreign_finalizers};
-use fencing_api::selector::{LabelSelector, LabelSelectorRequirement, SelectorOperator};
+use fencing_api::selector::LabelSelector;
 use fencing_core::select;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -55,30 +55,8 @@ fn of_budget(pod: &Pod, budget: &PodDisruptionBudget) -> Option<String> {
 
 /// Same rules as for a policy's selectors; what the API server would refuse selects nothing.
 fn selects(stored: &Stored, pod: &Pod) -> bool {
-    let requirement =
-        |it: &k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement| {
-            let operator = match it.operator.as_str() {
-                "In" => SelectorOperator::In,
-                "NotIn" => SelectorOperator::NotIn,
-                "Exists" => SelectorOperator::Exists,
-                "DoesNotExist" => SelectorOperator::DoesNotExist,
-                _ => return None,
-            };
-            Some(LabelSelectorRequirement {
-                key: it.key.clone(),
-                operator,
-                values: it.values.clone().unwrap_or_default(),
-            })
-        };
-    let expressions = stored.match_expressions.iter().flatten().map(requirement);
-    let Some(match_expressions) = expressions.collect::<Option<Vec<_>>>() else {
-        return false;
-    };
-    let selector = LabelSelector {
-        match_labels: stored.match_labels.clone().unwrap_or_default(),
-        match_expressions,
-    };
-    select::matches(&selector, pod.labels())
+    let selector = serde_json::to_value(stored).and_then(serde_json::from_value);
+    selector.is_ok_and(|it: LabelSelector| select::matches(&it, pod.labels()))
 }
 
 /// What makes rollouts hang does not make this hang, and people mix the two up.

@@ -4,11 +4,9 @@ use super::{Fleet, Verdict, obstacle, once_open};
 use fencing_api::conditions::{HELD, find};
 use fencing_api::fence::NodeFence;
 use fencing_api::policy::{FenceMode, NodeFencingPolicy};
-use fencing_core::budget::deleted_nodes;
-use fencing_core::budget::{self, Cluster, HOUR, Open, healthy_min};
+use fencing_core::budget::{self, Cluster, HOUR, Open, healthy_min, selected};
 use fencing_core::hold::HeldBy;
 use fencing_core::observed::{NodeView, Ready};
-use fencing_core::select::matches;
 use fencing_core::support::deletes_nodes;
 use kube::ResourceExt;
 use std::time::Duration;
@@ -29,11 +27,7 @@ pub(super) fn by_budget(
         .cloned()
         .collect();
     nodes.push(dead.clone());
-    let of_policy = nodes
-        .iter()
-        .filter(|it| matches(&policy.spec.node_selector, &it.labels));
-    let mut selected: Vec<String> = of_policy.map(|it| it.name.clone()).collect();
-    selected.extend(deleted_nodes(fleet.fences, &name, &nodes));
+    let selected = selected(policy, &nodes, fleet.fences);
     let open: Vec<Open> = fleet
         .fences
         .iter()
@@ -97,20 +91,10 @@ fn open(fence: &NodeFence) -> Open {
     let conditions = fence.status.as_ref().map(|it| it.conditions.as_slice());
     let held = find(conditions.unwrap_or_default(), HELD).filter(|it| it.status == "True");
     Open {
-        fence: fence.name_any(),
-        node: fence.spec.node_name.clone(),
-        policy: fence.spec.policy_name.clone().unwrap_or_default(),
-        admitted: fence.was_admitted(),
         waits: queues
             .into_iter()
             .find(|it| held.is_some_and(|held| held.reason == it.as_str())),
-        created: fence
-            .metadata
-            .creation_timestamp
-            .as_ref()
-            .map(|it| it.0.to_string())
-            .unwrap_or_default(),
-        deletes: deletes_nodes(&fence.spec.recovery),
+        ..Open::of_record(fence)
     }
 }
 
