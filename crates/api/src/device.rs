@@ -29,7 +29,7 @@ pub use super::pdu::PduDriver;
 pub const PROBE_REQUESTED_AT: &str = "nodefencing.io/probe-requested-at";
 
 /// How to reach the power of one machine, or of a fleet.
-#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "nodefencing.io",
     version = "v1alpha1",

@@ -288,6 +288,11 @@ impl Cluster {
     }
 }
 
+/// Is there no object of this name? Not because nobody knows the kind.
+fn is_absent(error: &AskError, name: &str) -> bool {
+    matches!(error, AskError::Refused { code: 404, message, .. } if message.contains(&format!("\"{name}\"")))
+}
+
 /// Why an object of ours is left out.
 pub fn unreadable<K: Resource<DynamicType = ()>>(name: Option<&str>, why: &str) -> String {
     format!(

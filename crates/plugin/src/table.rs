@@ -10,27 +10,27 @@ pub const WIDTH: usize = 80;
 const GAP: usize = 3;
 
 /// Rows under these titles, each column as wide as its longest cell. No rows: nothing, not even the titles.
-pub fn table<const N: usize>(titles: [&str; N], rows: &[[String; N]]) -> String {
+pub fn table<'a, R: AsRef<[String]>>(titles: impl AsRef<[&'a str]>, rows: &[R]) -> String {
     if rows.is_empty() {
         return String::new();
     }
+    let titles = titles.as_ref().iter().map(|it| (*it).to_owned()).collect();
+    let mut lines: Vec<Vec<String>> = vec![titles];
+    lines.extend(rows.iter().map(|it| it.as_ref().to_vec()));
+    let columns = lines.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        let cells = cells.map(|cell| cell.chars().count());
-        let title = titles.get(column).map_or(0, |it| it.chars().count());
-        cells.fold(title, usize::max)
+        let cells = lines.iter().filter_map(|it| it.get(column));
+        cells.map(|it| it.chars().count()).max().unwrap_or_default() + GAP
     };
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    let line = |cells: Vec<&str>| {
-        let padded = cells.into_iter().zip(&widths);
-        let padded = padded.map(|(cell, width)| format!("{cell:<width$}", width = width + GAP));
-        format!("{}\n", padded.collect::<String>().trim_end())
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let line = |cells: &Vec<String>| {
+        let padded = cells.iter().zip(&widths);
+        let padded: String = padded
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
+        format!("{}\n", padded.trim_end())
     };
-    let mut text = line(titles.to_vec());
-    for row in rows {
-        text += &line(row.iter().map(String::as_str).collect());
-    }
-    text
+    lines.iter().map(line).collect()
 }
 
 /// `<none>`, as kubectl shows what is not there.
@@ -159,7 +159,7 @@ mod tests {
         ];
         let text = table(["NODE", "OPEN"], &rows);
         assert_eq!(text, "NODE       OPEN\nworker-1   1\nw\n");
-        assert_eq!(table(["NODE"], &[]), "");
+        assert_eq!(table(["NODE"], &[] as &[[String; 1]]), "");
     }
 
     /// The examples of upstream's `TestHumanDuration`.

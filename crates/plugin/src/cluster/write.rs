@@ -1,6 +1,6 @@
 //! How objects are changed and made, once: a write is never repeated by itself.
 
-use super::{Cluster, Error, MANAGER, ask_within};
+use super::{Cluster, Error, MANAGER, ask_within, is_absent};
 use fencing_cluster::client::AskError;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Resource, ResourceExt as _};
@@ -38,21 +38,18 @@ impl Cluster {
         let api: Api<K> = Api::all(self.clients.writes.clone());
         let patch = Patch::Merge(patch);
         let patched = ask_within(self.limits.write, api.patch(name, &params, &patch)).await;
-        let what = || format!("patch {} {name}", K::kind(&()));
+        let what = format!("patch {} {name}", K::kind(&()));
         patched.map_err(|it| match it {
-            // By its name, and not because nobody knows the kind.
-            AskError::Refused {
-                code: 404, message, ..
-            } if message.contains(&format!("\"{name}\"")) => Error::Absent {
-                kind: K::kind(&()).into_owned(),
-                name: name.to_owned(),
-                way_out: "it was deleted a moment ago, and nothing was done".to_owned(),
-            },
             AskError::Refused { code: 409, .. } => Error::Changed {
                 kind: K::kind(&()).into_owned(),
                 name: name.to_owned(),
             },
-            error => self.error::<K>(error, what(), write.role),
+            error if is_absent(&error, name) => Error::Absent {
+                kind: K::kind(&()).into_owned(),
+                name: name.to_owned(),
+                way_out: "it was deleted a moment ago, and nothing was done".to_owned(),
+            },
+            error => self.error::<K>(error, what, write.role),
         })
     }
 

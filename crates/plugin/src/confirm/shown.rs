@@ -63,27 +63,31 @@ pub(super) fn shown(scene: &Scene, fence: &NodeFence, server: &str, now: Timesta
 
 /// What stands in capitals: that a silent device was on, or that none has answered.
 fn lights(scene: &Scene, fence: &NodeFence, now: Timestamp) -> String {
-    let machines = scene.devices.iter().filter(|it| it.spec.pdu.is_none());
-    let on = machines.filter_map(|device| {
-        let at = Said::of(scene, device, fence).last_on()?;
-        let (name, ago) = (device.name_any(), age(at, now));
-        Some(format!("{name} SAID ON {ago} AGO, IN THIS OUTAGE: unless its power was cut since then, this machine runs"))
+    let said = scene.devices.iter();
+    let said: Vec<_> = said.map(|it| (it, Said::of(scene, it, fence))).collect();
+    let told = |last: fn(&Said) -> Option<Timestamp>, words: fn(&str, &str) -> String| -> String {
+        let machines = said.iter().filter(|(it, _)| it.spec.pdu.is_none());
+        let lines = machines.filter_map(|(it, said)| {
+            let ago = age(last(said)?, now);
+            Some(wrapped(&words(&it.name_any(), &ago), 0))
+        });
+        lines.collect()
+    };
+    let on = told(Said::last_on, |name, ago| {
+        format!(
+            "{name} SAID ON {ago} AGO, IN THIS OUTAGE: unless its power was cut since then, this machine runs"
+        )
     });
-    let on: String = on.map(|it| wrapped(&it, 0)).collect();
-    let machines = scene.devices.iter().filter(|it| it.spec.pdu.is_none());
-    let off = machines.filter_map(|device| {
-        let at = Said::of(scene, device, fence).last_off()?;
-        let (name, ago) = (device.name_any(), age(at, now));
-        Some(format!("{name} has read Off, {ago} ago or longer: if the incident's levels have it and it still answers so, it may need no word, and the proof by its readings is the better one"))
-    });
-    // A mark that stood there without a record asks no device.
-    let off = off.filter(|_| !is_adopted(fence));
-    let off: String = off.map(|it| wrapped(&it, 0)).collect();
-    let is_silent = |it: &FenceDevice| Said::of(scene, it, fence).is_nothing();
-    match on.is_empty() && scene.devices.iter().all(is_silent) {
-        true => "NO DEVICE HAS BEEN READ IN THIS OUTAGE\n".to_owned(),
-        false => on + &off,
+    if on.is_empty() && said.iter().all(|(_, it)| it.is_nothing()) {
+        return "NO DEVICE HAS BEEN READ IN THIS OUTAGE\n".to_owned();
     }
+    // A mark that stood there without a record asks no device.
+    let off = (!is_adopted(fence)).then(|| {
+        told(Said::last_off, |name, ago| {
+            format!("{name} has read Off, {ago} ago or longer: if the incident's levels have it and it still answers so, it may need no word, and the proof by its readings is the better one")
+        })
+    });
+    on + &off.unwrap_or_default()
 }
 
 /// A word lifts nothing that holds the incident, and dies while that does.

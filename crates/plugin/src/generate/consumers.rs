@@ -44,6 +44,14 @@ impl Reference {
             .map_or("", |(group, _)| group)
     }
 
+    /// Its namespace, if an object in this one refers to it.
+    fn namespace_from<'a>(&'a self, namespace: &'a str) -> &'a str {
+        match self.namespace.as_str() {
+            "" => namespace,
+            own => own,
+        }
+    }
+
     fn is_known(&self) -> bool {
         KINDS.contains(&(self.group(), &self.kind))
     }
@@ -77,17 +85,8 @@ impl Consumers {
             return;
         }
         let listed = list(cluster, &key.0, &key.1, None).await;
-        let objects = listed.map(|all| {
-            let named = all.into_iter().map(|it| {
-                let text = |path: &str| {
-                    let text = it.pointer(path).and_then(Value::as_str);
-                    text.unwrap_or_default().to_owned()
-                };
-                ((text("/metadata/namespace"), text("/metadata/name")), it)
-            });
-            named.collect()
-        });
-        self.0.insert(key, objects.map_err(|it| it.to_string()));
+        let objects = listed.map(by_name).map_err(|it| it.to_string());
+        self.0.insert(key, objects);
     }
 
     fn all(&self) -> impl Iterator<Item = &Value> {
@@ -100,28 +99,20 @@ impl Consumers {
     /// What is missing, in words.
     pub fn node(&self, reference: &Reference, namespace: &str) -> Result<String, String> {
         let object = self.find(reference, namespace)?;
-        let named = object.pointer("/status/nodeRef/name");
-        if let Some(node) = named.and_then(Value::as_str) {
-            return Ok(node.to_owned());
+        if let Some(node) = node_ref(object) {
+            return Ok(node);
         }
-        let namespace = match reference.namespace.as_str() {
-            "" => namespace,
-            own => own,
-        };
+        let namespace = reference.namespace_from(namespace);
         let owner = owners(object).into_iter().find(Reference::is_known);
-        let Some(owner) = owner else {
-            return Err(format!(
-                "{} {namespace}/{} has no `status.nodeRef`",
-                reference.kind, reference.name
-            ));
+        let of_owner = match &owner {
+            Some(owner) => node_ref(self.find(owner, namespace)?),
+            None => None,
         };
-        let object = self.find(&owner, namespace)?;
-        let named = object.pointer("/status/nodeRef/name");
-        let named = named.and_then(Value::as_str).map(str::to_owned);
-        named.ok_or_else(|| {
+        let last = owner.as_ref().unwrap_or(reference);
+        of_owner.ok_or_else(|| {
             format!(
                 "{} {namespace}/{} has no `status.nodeRef`",
-                owner.kind, owner.name
+                last.kind, last.name
             )
         })
     }
@@ -133,10 +124,7 @@ impl Consumers {
             name,
             ..
         } = reference;
-        let namespace = match reference.namespace.as_str() {
-            "" => namespace,
-            own => own,
-        };
+        let namespace = reference.namespace_from(namespace);
         let key = (api_version.clone(), kind.clone());
         let Some(listed) = self.0.get(&key) else {
             return Err(format!(
@@ -149,6 +137,22 @@ impl Consumers {
         let found = objects.get(&(namespace.to_owned(), name.clone()));
         found.ok_or_else(|| format!("{kind} {namespace}/{name} does not exist in this cluster"))
     }
+}
+
+fn by_name(objects: Vec<Value>) -> Objects {
+    let named = objects.into_iter().map(|it| {
+        let text = |place: &str| {
+            let text = it.pointer(place).and_then(Value::as_str);
+            text.unwrap_or_default().to_owned()
+        };
+        ((text("/metadata/namespace"), text("/metadata/name")), it)
+    });
+    named.collect()
+}
+
+fn node_ref(object: &Value) -> Option<String> {
+    let named = object.pointer("/status/nodeRef/name")?;
+    named.as_str().map(str::to_owned)
 }
 
 fn owners(object: &Value) -> Vec<Reference> {
@@ -195,16 +199,7 @@ pub async fn list(
 impl Consumers {
     /// As if these had been listed.
     pub fn listed(api_version: &str, kind: &str, objects: Result<Vec<Value>, String>) -> Self {
-        let named = |object: Value| {
-            let text = |key: &str| {
-                object["metadata"][key]
-                    .as_str()
-                    .unwrap_or_default()
-                    .to_owned()
-            };
-            ((text("namespace"), text("name")), object)
-        };
-        let objects = objects.map(|all| all.into_iter().map(named).collect());
+        let objects = objects.map(by_name);
         Self([((api_version.to_owned(), kind.to_owned()), objects)].into())
     }
 

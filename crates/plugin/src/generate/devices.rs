@@ -8,8 +8,7 @@ use super::{hosts, scan, selector};
 use crate::table::quoted;
 use clap::ArgGroup;
 use fencing_api::device::{
-    CaKind, CaReference, FenceDevice, FenceDeviceSpec, IdentityCheck, IpmiDriver, ProbeSettings,
-    RedfishDriver, SecretReference, TlsSettings,
+    CaKind, CaReference, FenceDevice, FenceDeviceSpec, RedfishDriver, SecretReference, TlsSettings,
 };
 use fencing_drivers::address::{Address, AddressError, AddressRules};
 use fencing_drivers::cidr::Cidr;
@@ -138,13 +137,14 @@ pub struct Proposals {
     pub after: Vec<Remark>,
 }
 
-/// How a machine's power is reached.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Driver {
-    /// Redfish.
-    Redfish(RedfishDriver),
-    /// IPMI.
-    Ipmi(IpmiDriver),
+/// Stands for the name of a Node that is not known.
+pub const NODE: &str = "NODE";
+
+/// What is told of a machine of which the Node is not known.
+pub fn no_node(machine: &str, missing: &str) -> Remark {
+    Remark::Words(format!(
+        "{machine}: its Node is not known: {missing}. Write its name where {NODE} stands."
+    ))
 }
 
 /// Runs the command.
@@ -186,39 +186,19 @@ pub fn text(proposals: &Proposals) -> Result<String, Error> {
     Ok(text)
 }
 
-/// A FenceDevice of a node.
+/// A FenceDevice of a node, by this driver.
 pub fn device(
     name: &str,
     node: &str,
-    driver: Driver,
+    driver: FenceDeviceSpec,
     credentials: &str,
     common: &Common,
 ) -> FenceDevice {
-    let (redfish, ipmi) = match driver {
-        Driver::Redfish(redfish) => (Some(redfish), None),
-        Driver::Ipmi(ipmi) => (None, Some(ipmi)),
-    };
+    let name_of = credentials.to_owned();
     let spec = FenceDeviceSpec {
         node_name: Some(node.to_owned()),
-        node_selector: None,
-        redfish,
-        ipmi,
-        pdu: None,
-        aws: None,
-        gcp: None,
-        azure: None,
-        openstack: None,
-        vsphere: None,
-        bare_metal_host: None,
-        fence_agent: None,
-        webhook: None,
-        manual: None,
-        credentials_ref: Some(SecretReference {
-            name: credentials.to_owned(),
-        }),
-        identity_check: IdentityCheck::default(),
-        serialization_group: None,
-        probe: ProbeSettings::default(),
+        credentials_ref: Some(SecretReference { name: name_of }),
+        ..driver
     };
     let mut device = FenceDevice::new(name, spec);
     let labels = common.labels.iter().cloned();
@@ -229,18 +209,23 @@ pub fn device(
 }
 
 /// A Redfish driver whose certificates are checked in full, against this CA where one is named.
-pub fn redfish(address: String, system_id: Option<String>, ca: Option<&str>) -> RedfishDriver {
-    RedfishDriver {
-        address,
-        system_id,
-        tls: TlsSettings {
-            ca_ref: ca.map(|name| CaReference {
-                kind: CaKind::default(),
-                name: name.to_owned(),
-                key: "ca.crt".to_owned(),
-            }),
-            ..TlsSettings::default()
-        },
+pub fn redfish(address: String, system_id: Option<String>, ca: Option<&str>) -> FenceDeviceSpec {
+    let ca_ref = ca.map(|name| CaReference {
+        kind: CaKind::default(),
+        name: name.to_owned(),
+        key: "ca.crt".to_owned(),
+    });
+    let tls = TlsSettings {
+        ca_ref,
+        ..TlsSettings::default()
+    };
+    FenceDeviceSpec {
+        redfish: Some(RedfishDriver {
+            address,
+            system_id,
+            tls,
+        }),
+        ..FenceDeviceSpec::default()
     }
 }
 

@@ -12,98 +12,71 @@ use super::super::cluster::{Cluster, seen};
 use super::super::reach::Reach;
 use super::bmc_address::BmcAddress;
 use super::consumers::{Consumers, Reference, list};
-use super::devices::{Common, Driver, Proposal, Proposals, device, pinning, redfish, sent_only_to};
+use super::devices::{
+    Common, NODE, Proposal, Proposals, device, no_node, pinning, redfish, sent_only_to,
+};
 use super::document::Remark;
-use crate::table::quoted;
-use fencing_api::device::IpmiDriver;
+use fencing_api::device::{FenceDeviceSpec, IpmiDriver};
 use fencing_api::names::is_dns_name;
+use crate::table::quoted;
 use fencing_cluster::client::AskError;
 use fencing_cluster::slim::SlimNode;
-use kube::api::{ListParams, ObjectMeta};
+use kube::api::ListParams;
 use node::node_of;
 use serde::Deserialize;
-use std::collections::{BTreeMap, BTreeSet};
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Group.
 const GROUP: &str = "metal3.io";
 /// Group and version.
 const API: &str = "metal3.io/v1alpha1";
-/// Stands for a name that is not known.
-const NODE: &str = "NODE";
-
-/// A BareMetalHost, with only the fields that are read.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct Host {
-    metadata: ObjectMeta,
-    spec: Spec,
-    status: Status,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Spec {
-    bmc: Bmc,
-    consumer_ref: Option<Reference>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Bmc {
-    address: String,
-    credentials_name: String,
-    disable_certificate_verification: bool,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-struct Status {
-    hardware: Option<Hardware>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Hardware {
-    hostname: String,
-    system_vendor: Vendor,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Vendor {
-    manufacturer: String,
-    product_name: String,
-    serial_number: String,
-}
+/// A BareMetalHost, of which only the fields are read that lead to its BMC and to its Node.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(transparent)]
+pub struct Host(Value);
 
 impl Host {
+    /// The text at this place; none, or another thing: empty.
+    fn text(&self, place: &str) -> &str {
+        let text = self.0.pointer(place).and_then(Value::as_str);
+        text.unwrap_or_default()
+    }
+
     fn namespace(&self) -> &str {
-        self.metadata.namespace.as_deref().unwrap_or_default()
+        self.text("/metadata/namespace")
     }
 
     fn name(&self) -> &str {
-        self.metadata.name.as_deref().unwrap_or_default()
+        self.text("/metadata/name")
+    }
+
+    fn secret(&self) -> &str {
+        self.text("/spec/bmc/credentialsName")
     }
 
     fn bmc(&self) -> Result<BmcAddress, String> {
-        BmcAddress::read(&self.spec.bmc.address)
+        BmcAddress::read(self.text("/spec/bmc/address"))
+    }
+
+    fn consumer(&self) -> Option<Reference> {
+        Reference::deserialize(self.0.pointer("/spec/consumerRef")?).ok()
+    }
+
+    fn checks_no_certificate(&self) -> bool {
+        let flag = self.0.pointer("/spec/bmc/disableCertificateVerification");
+        flag.and_then(Value::as_bool) == Some(true)
     }
 
     fn has_secret_of(&self, other: &Self) -> bool {
-        self.namespace() == other.namespace()
-            && self.spec.bmc.credentials_name == other.spec.bmc.credentials_name
+        self.namespace() == other.namespace() && self.secret() == other.secret()
     }
 
     /// Whose host it is, as far as that is known.
     fn told(&self) -> String {
-        let hardware = self.status.hardware.clone().unwrap_or_default();
-        let Vendor {
-            manufacturer,
-            product_name,
-            serial_number,
-        } = hardware.system_vendor;
-        let parts = [manufacturer, product_name, serial_number];
-        let parts: Vec<_> = parts.into_iter().filter(|it| !it.is_empty()).collect();
+        let vendor = ["manufacturer", "productName", "serialNumber"];
+        let parts = vendor.map(|it| self.text(&format!("/status/hardware/systemVendor/{it}")));
+        let parts: Vec<&str> = parts.into_iter().filter(|it| !it.is_empty()).collect();
         let machine = match parts.is_empty() {
             true => String::new(),
             false => format!(" ({})", parts.join(" ")),
@@ -141,25 +114,13 @@ pub async fn devices(
         Ok(listed) => listed,
         Err(error) => return Err(unread(&cluster, &error).await),
     };
-    let hosts: Result<Vec<Host>, _> = listed.into_iter().map(Host::deserialize).collect();
-    let hosts = hosts.map_err(|error| {
-        Error::No(format!(
-            "a BareMetalHost of {} is not as {API} has it: {error}; see kubectl explain baremetalhost",
-            cluster.clients.server
-        ))
-    })?;
+    let hosts: Vec<Host> = listed.into_iter().map(Host).collect();
     if hosts.is_empty() {
         let place = namespace.map_or("any namespace".to_owned(), |it| format!("namespace {it}"));
         eprintln!("No BareMetalHost found in {place}");
         return Ok(Proposals::default());
     }
-    let references: Vec<Reference> = hosts
-        .iter()
-        .filter_map(|host| {
-            let reference = host.spec.consumer_ref.clone()?;
-            Some(reference)
-        })
-        .collect();
+    let references: Vec<Reference> = hosts.iter().filter_map(Host::consumer).collect();
     let nodes = cluster
         .list(&cluster.api::<SlimNode>(), &ListParams::default())
         .await;
@@ -206,41 +167,33 @@ async fn lacks_group(cluster: &Cluster) -> bool {
 pub fn proposals(hosts: &[Host], around: &Surroundings, common: &Common) -> Proposals {
     let mut hosts: Vec<&Host> = hosts.iter().collect();
     hosts.sort_by_key(|it| (it.namespace(), it.name()));
-    let mut named: BTreeMap<&str, u32> = BTreeMap::new();
-    let mut secrets: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    let mut claimed: BTreeMap<String, u32> = BTreeMap::new();
     let nodes: Vec<_> = hosts.iter().map(|it| node_of(it, around)).collect();
-    for (host, node) in hosts.iter().zip(&nodes) {
-        *named.entry(host.name()).or_default() += 1;
-        let spaces = secrets.entry(&host.spec.bmc.credentials_name).or_default();
-        if !spaces.contains(&host.namespace()) {
-            spaces.push(host.namespace());
-        }
-        if let Ok((node, _)) = node {
-            *claimed.entry(node.clone()).or_default() += 1;
-        }
-    }
+    let is_claimed_twice = |node: &str| {
+        let known = nodes.iter().flatten();
+        known.filter(|(it, _)| it == node).count() > 1
+    };
     let mut proposals = Proposals::default();
     let mut copied = BTreeSet::new();
-    for (host, node) in hosts.iter().zip(nodes) {
+    for (host, node) in hosts.iter().zip(&nodes) {
         // In two namespaces there may be hosts, and Secrets, of one name; FenceDevices and the operator's Secrets are in one place.
-        let alone = |is_alone: bool, name: &str| match is_alone {
-            true => name.to_owned(),
-            false => format!("{}-{name}", host.namespace()),
+        let alone = |name: &str, of: fn(&Host) -> &str| {
+            let is_elsewhere =
+                |it: &&&Host| of(it) == of(host) && it.namespace() != host.namespace();
+            match hosts.iter().find(is_elsewhere) {
+                None => name.to_owned(),
+                Some(_) => format!("{}-{name}", host.namespace()),
+            }
         };
-        let name = alone(named.get(host.name()) == Some(&1), host.name());
-        let secret = &host.spec.bmc.credentials_name;
-        let is_alone = secrets.get(secret.as_str()).is_none_or(|it| it.len() < 2);
         let names = Names {
-            device: format!("{name}-bmc"),
-            secret: alone(is_alone, secret),
+            device: format!("{}-bmc", alone(host.name(), Host::name)),
+            secret: alone(host.secret(), Host::secret),
         };
-        let node = node.and_then(|(node, how)| match claimed.get(&node) {
-            Some(2..) => Err(vec![format!(
+        let node = match node.clone() {
+            Ok((node, how)) if is_claimed_twice(&node) => Err(vec![format!(
                 "which of several BareMetalHosts is Node {node}, for {how} leads from each of them there"
             )]),
-            _ => Ok((node, how)),
-        });
+            node => node,
+        };
         match proposal(host, node, &names, common) {
             Ok(mut proposal) => {
                 // Hosts may share a Secret, which is copied once.
@@ -280,7 +233,7 @@ fn proposal(
     common: &Common,
 ) -> Result<Proposal, String> {
     let bmc = host.bmc()?;
-    if !is_dns_name(&host.spec.bmc.credentials_name) {
+    if !is_dns_name(host.secret()) {
         return Err(
             "`spec.bmc.credentialsName` is not the name of a Secret, so nobody can log in there"
                 .to_owned(),
@@ -295,11 +248,7 @@ fn proposal(
         ))),
         Err(missing) => {
             is_complete = false;
-            remarks.push(Remark::Words(format!(
-                "{}: its Node is not known: {}. Write its name where {NODE} stands.",
-                host.told(),
-                missing.join("; ")
-            )));
+            remarks.push(no_node(&host.told(), &missing.join("; ")));
         }
     }
     if let Some(Err(error)) = bmc.reached().map(|it| common.judge(&it)) {
@@ -315,18 +264,21 @@ fn proposal(
             is_plaintext,
         } => {
             remarks.extend(about_tls(host, &address, is_plaintext));
-            Driver::Redfish(redfish(address, system_id, ca))
+            redfish(address, system_id, ca)
         }
         BmcAddress::Ipmi {
             host,
             port,
             privilege,
-        } => Driver::Ipmi(IpmiDriver {
-            address: host,
-            port,
-            cipher_suite: 17,
-            privilege,
-        }),
+        } => FenceDeviceSpec {
+            ipmi: Some(IpmiDriver {
+                address: host,
+                port,
+                cipher_suite: 17,
+                privilege,
+            }),
+            ..FenceDeviceSpec::default()
+        },
         BmcAddress::Other { scheme, address } => {
             is_complete = false;
             remarks.push(Remark::Words(format!(
@@ -335,7 +287,7 @@ fn proposal(
             remarks.push(Remark::Command(format!(
                 "curl --insecure {address}/redfish/v1/"
             )));
-            Driver::Redfish(redfish(address, None, ca))
+            redfish(address, None, ca)
         }
     };
     Ok(Proposal {
@@ -352,7 +304,7 @@ fn about_tls(host: &Host, address: &str, is_plaintext: bool) -> Vec<Remark> {
         remarks.push(Remark::words(
             "Metal3 talks to it by plain http, which shows the password to the network. Here it is https: enable that on the BMC, and correct the port. If the BMC has no https at all: address: http://..., with tls: {verification: None}.",
         ));
-    } else if host.spec.bmc.disable_certificate_verification {
+    } else if host.checks_no_certificate() {
         remarks.push(Remark::words(
             "Metal3 checks no certificate of it (disableCertificateVerification: true). Here it is checked in full: name its CA with tls.caRef.",
         ));
@@ -369,7 +321,7 @@ fn copy(host: &Host, secret: &str, namespace: &str) -> Remark {
     Remark::Command(format!(
         "kubectl -n {} get secret {} -o go-template={} | kubectl -n {namespace} create -f -",
         quoted(host.namespace()),
-        quoted(&host.spec.bmc.credentials_name),
+        quoted(host.secret()),
         quoted(&template)
     ))
 }

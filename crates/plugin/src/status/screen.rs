@@ -1,23 +1,23 @@
 //! The screen: who leads, the policies, the open incidents, and the nodes that are down without one.
 
-use super::{Incident, Policy, ReadyNode, Status};
+use super::{Incident, Operator, Policy, ReadyNode, Status};
+use fencing_api::fence_status::{PowerOf, PowerReading};
 use crate::control::Lack;
 use crate::fences;
 use crate::leader::is_silent;
 use crate::name::Name;
 use crate::table::{age, bar, duration, or_none, quoted, table, wrapped};
-use fencing_api::fence_status::{PowerOf, PowerReading};
-use fencing_cluster::text::listed;
 use fencing_core::control::OFF_WHILE_RUNNING;
 use fencing_core::hold::HeldBy;
+use fencing_cluster::text::listed;
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 
 /// Names in one line.
 const NAMED_MAX: usize = 5;
 
-/// Columns of the policies.
-const POLICY: [&str; 7] = [
+/// Columns of the policies; the last [`WIDE`] of them are further ones.
+const POLICY: [&str; 9] = [
     "POLICY",
     "MODE",
     "NODES",
@@ -25,7 +25,10 @@ const POLICY: [&str; 7] = [
     "OPEN",
     "HELD",
     "BUDGET",
+    "READY",
+    "REASON",
 ];
+const WIDE: usize = 2;
 
 /// All of it; `is_wide`: with further columns of the policies, and what devices have said.
 pub(super) fn screen(
@@ -42,29 +45,8 @@ pub(super) fn screen(
         );
         wrapped(&words, 0)
     });
-    let first: String = stranded.collect();
-    let mut text = first;
-    text += &match (&operator.leader, &operator.renew_time) {
-        (Some(leader), Some(renewed)) if is_silent(operator.silent_from, now) => wrapped(
-            &format!(
-                "Operator: NOBODY LEADS, or with a clock that is behind: {leader} has renewed its Lease {} ago; until one leads nothing is fenced, see kubectl fence check",
-                age(*renewed, now)
-            ),
-            0,
-        ),
-        (Some(leader), Some(renewed)) => wrapped(
-            &format!(
-                "Operator: {leader} leads, its Lease was renewed {} ago",
-                age(*renewed, now)
-            ),
-            0,
-        ),
-        (Some(leader), None) => format!("Operator: {leader} leads\n"),
-        (None, _) => wrapped(
-            &format!("Operator: {}", or_none(operator.unknown.as_ref())),
-            0,
-        ),
-    };
+    let mut text: String = stranded.collect();
+    text += &wrapped(&format!("Operator: {}", leads(operator, now)), 0);
     text += "\n";
     match about {
         _ if !status.policies.is_empty() => {}
@@ -80,10 +62,7 @@ pub(super) fn screen(
             text += "No policy: no node is protected (see `kubectl explain nodefencingpolicy`)\n"
         }
     }
-    text += &match is_wide {
-        true => wide_policies(&status.policies),
-        false => policies(&status.policies),
-    };
+    text += &policies(&status.policies, is_wide);
     for words in status.policies.iter().filter_map(aside) {
         text += &wrapped(&words, 2);
     }
@@ -99,35 +78,41 @@ pub(super) fn screen(
     text + &without_incident(status, about, now)
 }
 
-fn policies(policies: &[Policy]) -> String {
-    let rows: Vec<_> = policies.iter().map(policy_row).collect();
-    table(POLICY, &rows)
+/// Who leads, as far as that is known.
+fn leads(operator: &Operator, now: Timestamp) -> String {
+    match (&operator.leader, operator.renew_time) {
+        (Some(leader), Some(renewed)) if is_silent(operator.silent_from, now) => format!(
+            "NOBODY LEADS, or with a clock that is behind: {leader} has renewed its Lease {} ago; until one leads nothing is fenced, see kubectl fence check",
+            age(renewed, now)
+        ),
+        (Some(leader), Some(renewed)) => format!(
+            "{leader} leads, its Lease was renewed {} ago",
+            age(renewed, now)
+        ),
+        (Some(leader), None) => format!("{leader} leads"),
+        (None, _) => or_none(operator.unknown.as_ref()),
+    }
 }
 
-fn wide_policies(policies: &[Policy]) -> String {
-    let [name, mode, nodes, protected, open, held, budget] = POLICY;
-    let titles = [
-        name, mode, nodes, protected, open, held, budget, "READY", "REASON",
-    ];
-    let row = |policy: &Policy| {
-        let [name, mode, nodes, protected, open, held, budget] = policy_row(policy);
-        let ready = match policy.ready {
-            true => "True",
-            false if policy.reason.is_none() => "<unknown>",
-            false => "False",
-        };
-        let ready = ready.to_owned();
-        let reason = or_none(policy.reason.as_ref());
-        [
-            name, mode, nodes, protected, open, held, budget, ready, reason,
-        ]
+fn policies(policies: &[Policy], is_wide: bool) -> String {
+    let columns = match is_wide {
+        true => POLICY.len(),
+        false => POLICY.len() - WIDE,
     };
-    let rows: Vec<_> = policies.iter().map(row).collect();
-    table(titles, &rows)
+    let rows = policies.iter().map(policy_row);
+    let rows: Vec<Vec<String>> = rows
+        .map(|it| it.into_iter().take(columns).collect())
+        .collect();
+    table(POLICY.get(..columns).unwrap_or(&POLICY), &rows)
 }
 
-fn policy_row(policy: &Policy) -> [String; 7] {
+fn policy_row(policy: &Policy) -> [String; 9] {
     let count = |it: Option<u32>| it.map_or_else(|| "<unknown>".to_owned(), |it| it.to_string());
+    let ready = match policy.ready {
+        true => "True",
+        false if policy.reason.is_none() => "<unknown>",
+        false => "False",
+    };
     [
         policy.name.clone(),
         format!("{:?}", policy.mode),
@@ -136,6 +121,8 @@ fn policy_row(policy: &Policy) -> [String; 7] {
         count(policy.open),
         count(policy.held),
         count(policy.budget_remaining),
+        ready.to_owned(),
+        or_none(policy.reason.as_ref()),
     ]
 }
 

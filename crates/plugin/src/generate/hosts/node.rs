@@ -28,9 +28,9 @@ pub fn node_of(host: &Host, around: &Surroundings) -> Result<(String, &'static s
         host.namespace(),
         host.name()
     )];
-    match &host.spec.consumer_ref {
+    match host.consumer() {
         None => missing.push("`spec.consumerRef` is not set".to_owned()),
-        Some(reference) => match around.consumers.node(reference, host.namespace()) {
+        Some(reference) => match around.consumers.node(&reference, host.namespace()) {
             Ok(node) if nodes.iter().any(|it| name(it) == node) => {
                 return Ok((node, "the Machine of its consumerRef"));
             }
@@ -41,12 +41,12 @@ pub fn node_of(host: &Host, around: &Surroundings) -> Result<(String, &'static s
         },
     }
     // Of a virtual BMC (sushy-tools) the path has it.
-    let uuid = host.spec.bmc.address.rsplit('/').next().unwrap_or_default();
+    let address = host.text("/spec/bmc/address");
+    let uuid = address.rsplit('/').next().unwrap_or_default();
     if let Some(node) = the_one(&|it| same_system(uuid, &it.status.node_info.system_uuid)) {
         return Ok((node, "the system UUID in the BMC's address"));
     }
-    let hardware = host.status.hardware.as_ref();
-    let hostname = hardware.map_or("", |it| it.hostname.as_str());
+    let hostname = host.text("/status/hardware/hostname");
     if hostname.is_empty() {
         missing.push("`status.hardware.hostname` is not set".to_owned());
         return Err(missing);
@@ -73,7 +73,7 @@ fn is_provider(host: &Host, id: Option<&str>) -> bool {
     }
     let mut parts = rest.trim_start_matches('/').split('/');
     match (parts.next(), parts.next()) {
-        (Some(uid), None) => !uid.is_empty() && host.metadata.uid.as_deref() == Some(uid),
+        (Some(uid), None) => !uid.is_empty() && host.text("/metadata/uid") == uid,
         (Some(namespace), Some(name)) => namespace == host.namespace() && name == host.name(),
         (None, _) => false,
     }

@@ -3,7 +3,7 @@
 
 use super::super::bmc_address::system_id;
 use super::super::devices::{
-    Common, Driver, Proposal, Proposals, device, pinning, redfish, sent_only_to,
+    Common, NODE, Proposal, Proposals, device, no_node, pinning, redfish, sent_only_to,
 };
 use super::super::document::Remark;
 use crate::table::quoted;
@@ -15,8 +15,6 @@ use fencing_drivers::redfish::parse::{NO_RESET, System};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// Stands for a name that is not known.
-const NODE: &str = "NODE";
 /// Nodes that are named in one remark.
 const NAMED_MAX: usize = 20;
 
@@ -158,14 +156,12 @@ impl Writing {
     fn proposal(&self, machine: &Machine, machines: &[Machine], nodes: &[SlimNode]) -> Proposal {
         let found = node_of(machine, machines, nodes);
         let told = machine.told();
-        let mut remarks = vec![Remark::Words(match &found {
-            Ok((node, uuid)) => {
-                format!("{told}: it and Node {node} both name the system UUID {uuid}.")
-            }
-            Err(missing) => format!(
-                "{told}: its Node is not known: {missing}. Write its name where {NODE} stands."
-            ),
-        })];
+        let mut remarks = vec![match &found {
+            Ok((node, uuid)) => Remark::Words(format!(
+                "{told}: it and Node {node} both name the system UUID {uuid}."
+            )),
+            Err(missing) => no_node(&told, missing),
+        }];
         let address = format!("https://{}", machine.address.authority());
         if self.is_insecure {
             remarks.push(Remark::words(
@@ -178,7 +174,7 @@ impl Writing {
             true => system_id(&machine.address, &machine.path).ok().flatten(),
             false => None,
         };
-        let driver = Driver::Redfish(redfish(address, id, self.ca_config_map.as_deref()));
+        let driver = redfish(address, id, self.ca_config_map.as_deref());
         let is_complete = found.is_ok();
         let node = found.map_or_else(|_| NODE.to_owned(), |(node, _)| node);
         let name = format!("{node}-bmc");
