@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 /// Below the help of `approve` and `deny`.
 pub const EXAMPLES: &str = "\
 Examples:
-      kubectl fence approve worker-3 --reason \"seen dark\"
-      kubectl fence deny worker-3-5c0ffee5 --reason \"we are at work there\"
+      kubectl fence approve worker-3 --reason \"no power in rack 7\"
+      kubectl fence deny worker-3-5c0ffee5 --reason \"in repair\"
 
-An answer is given once, so an incident that waits for none takes no approval; \
-a denial counts until the node is out of service. It takes the verb `approve` \
-(ClusterRole node-fencing-approver), and is kept with your name in the record. \
+The answer is final. An incident that waits for none accepts no approval; a \
+denial stops a fence until the node is out of service. Both need the verb \
+`approve` (ClusterRole node-fencing-approver), and are recorded with your name. \
 To stop a fence without that verb: kubectl fence cancel.";
 
 /// Below the help of `cancel`.
@@ -206,10 +206,10 @@ fn past_denial(fence: &NodeFence, denied: &str) -> Result<String, String> {
     let name = fence.name_any();
     match fence.spec.fence.mode {
         FenceMode::PowerOff => Err(format!(
-            "{denied}: NodeFence {name} is in mode PowerOff, and a yes turns the machine off, hard, whoever is at it; ask them, and add --override-denial"
+            "{denied}; NodeFence {name} powers the machine off: ask that person first, then add --override-denial"
         )),
         mode => Ok(format!(
-            "{denied}: NodeFence {name} is in mode {mode:?}, and a yes turns nothing off; tell them all the same, for whoever is at the machine may turn it off or on"
+            "{denied}; mode {mode:?} of NodeFence {name} powers nothing off, but tell that person"
         )),
     }
 }
@@ -220,17 +220,17 @@ fn answered(fence: &NodeFence) -> Option<String> {
     let given = fence.spec.approval.as_ref()?;
     let stops = match given.decision {
         ApprovalDecision::Approved if fence.is_out_of_service() => format!(
-            ", and Node {} is out of service already: it is seen through to its release",
+            "; Node {} is out of service, and the incident continues to its release",
             fence.spec.node_name
         ),
         ApprovalDecision::Approved => fences::let_go(fence).map_or_else(
-            || ", and somebody has let go of it since".to_owned(),
-            |it| format!(", to stop it all the same: {it}"),
+            || "; it was cancelled since".to_owned(),
+            |it| format!("; to stop it: {it}"),
         ),
         ApprovalDecision::Denied => String::new(),
     };
     Some(format!(
-        "NodeFence {name} is {:?} already, by {} at {}: {}; an answer is given once{stops}",
+        "NodeFence {name} is already {:?} by {} at {}: {}{stops}",
         given.decision, given.user, given.time, given.reason
     ))
 }
@@ -239,7 +239,7 @@ fn answered(fence: &NodeFence) -> Option<String> {
 fn approved_in_vain(fence: &NodeFence) -> Option<String> {
     if fence.spec.desired_state == DesiredState::Released {
         return Some(format!(
-            "somebody has let go of NodeFence {}: no approval brings it back; to have the node fenced all the same: {} --reason WHY",
+            "NodeFence {} is cancelled, and accepts no approval; to fence the node: {} --reason WHY",
             fence.name_any(),
             fences::anew(fence)
         ));
@@ -252,24 +252,24 @@ fn approved_in_vain(fence: &NodeFence) -> Option<String> {
     let held = fences::held(fence).and_then(HeldBy::named);
     let way_out = match held {
         _ if fence.spec.fence.mode == FenceMode::Observe => format!(
-            "it only observes, and no approval makes it act; to have the node fenced all the same: {} --reason WHY (or --mode PowerOff, which turns its machine off, hard)",
+            "mode Observe never acts; to fence the node: {} --reason WHY (--mode PowerOff powers its machine off)",
             fences::anew(fence)
         ),
         Some(HeldBy::OtherNodeFence) | None => format!(
-            "approve it if it asks for that, or is held by a budget (kubectl fence status {node} --watch)"
+            "approve it once it asks for that, or is held by a budget (kubectl fence status {node} --watch)"
         ),
         Some(hold) if hold.comes_first() => format!(
-            "no approval lifts that; to have the node fenced all the same: {}, then {} --reason WHY",
+            "no approval lifts that; to fence the node: {}, then {} --reason WHY",
             fences::stop(fence),
             fences::anew(fence)
         ),
         Some(_) => format!(
-            "no approval lifts that: mend what the message says, or let go of it: {}",
+            "no approval lifts that; fix what the message names, or: {}",
             fences::stop(fence)
         ),
     };
     Some(format!(
-        "NodeFence {name} waits for no answer, which is given once: it is {stage}: {message}; {way_out}"
+        "NodeFence {name} waits for no approval, it is {stage}: {message}; {way_out}"
     ))
 }
 
@@ -280,10 +280,10 @@ fn denied_in_vain(fence: &NodeFence) -> Option<String> {
     (is_marked && !turns_on).then(|| {
         let name = fence.name_any();
         let let_go = fences::let_go(fence);
-        let let_go = let_go.map(|it| format!("; to let go of it as far as that goes: {it}"));
+        let let_go = let_go.map(|it| format!("; to have the taint removed: {it}"));
         let let_go = let_go.unwrap_or_default();
         format!(
-            "Node {} is out of service already, and a denial of NodeFence {name} stops nothing: it is seen through to its release{let_go}",
+            "Node {} is out of service, and a denial of NodeFence {name} stops nothing{let_go}",
             fence.spec.node_name
         )
     })
@@ -304,7 +304,7 @@ fn cancelled_in_vain(fence: &NodeFence, ignore_pending_off: bool) -> Option<Stri
     }
     (may_go_down(fence) && !ignore_pending_off).then(|| {
         format!(
-            "an off command of NodeFence {name} may still land (`status.attempts`): a machine that you let go of now may go down in your hands; wait until kubectl fence explain {name} tells what became of it, or add --ignore-pending-off"
+            "an earlier power-off of NodeFence {name} may still take effect (`status.attempts`); wait until kubectl fence explain {name} shows its result, or add --ignore-pending-off"
         )
     })
 }
@@ -326,7 +326,7 @@ fn released_in_vain(fence: &NodeFence) -> Option<String> {
 
 fn done_already(fence: &NodeFence, verbed: &str) -> String {
     format!(
-        "NodeFence {} is {verbed} already, it is {}: {}",
+        "NodeFence {} is already {verbed}, it is {}: {}",
         fence.name_any(),
         fences::stage(fence),
         fences::message(fence)
@@ -338,13 +338,13 @@ fn not_stopped(fence: &NodeFence) -> Option<String> {
     let (name, node) = (fence.name_any(), &fence.spec.node_name);
     if may_go_down(fence) {
         return Some(format!(
-            "an off command of NodeFence {name} may still land (`status.attempts`), and nothing calls it back: the machine of Node {node} may go down all the same, and unless the node is out of service already it is not put out of it"
+            "an earlier power-off of NodeFence {name} may still take effect on Node {node} (`status.attempts`), and cannot be recalled"
         ));
     }
     let status = fence.status.as_ref()?;
     let is_marked = status.taint_applied_time.is_some() && status.taint_removed_time.is_none();
     is_marked.then(|| {
-        format!("Node {node} is out of service already: NodeFence {name} is seen through to its release, and its machine is not turned on")
+        format!("Node {node} is out of service: NodeFence {name} continues to its release, and its machine is not powered on")
     })
 }
 
@@ -353,12 +353,12 @@ fn not_let_go(fence: &NodeFence) -> Option<String> {
     let node = &fence.spec.node_name;
     // Of a mark without a record no device is asked.
     let until = match fence.spec.trigger.type_ {
-        TriggerType::External => "has booted anew, or is off by a human's word",
-        TriggerType::NodeCondition | TriggerType::Manual => "is read off or has booted anew",
+        TriggerType::External => "has rebooted or is confirmed off by hand",
+        TriggerType::NodeCondition | TriggerType::Manual => "reads Off or has rebooted",
     };
     fence.is_out_of_service().then(|| {
         format!(
-            "Node {node} is out of service, and stays so until its pods and volumes are free and its machine {until}; kubectl fence status {node} says what that waits for"
+            "Node {node} stays out of service until its pods are gone, its volumes detached, and its machine {until}; see kubectl fence status {node}"
         )
     })
 }
@@ -427,7 +427,7 @@ mod tests {
                 in_stage("Checking", None),
                 "kubectl fence status worker-1 --watch",
             ),
-            (json!({}), json!({}), "has not begun with it yet"),
+            (json!({}), json!({}), "has not started it yet"),
             (
                 observes,
                 in_stage("Observing", None),
@@ -446,7 +446,7 @@ mod tests {
         ] {
             let words = approved_in_vain(&fence(spec, status)).expect("it waits for none");
             assert!(words.contains(way_out), "{words}");
-            assert!(words.starts_with("NodeFence worker-1-5c0ffee5 waits for no answer"));
+            assert!(words.starts_with("NodeFence worker-1-5c0ffee5 waits for no approval"));
         }
     }
 
@@ -466,7 +466,7 @@ mod tests {
         }]);
         let (refused, told) = answers(json!({}), &sent);
         assert_eq!(refused, None);
-        assert!(told.expect("it may land").contains("may go down"));
+        assert!(told.expect("it may land").contains("may still take effect"));
         status["taintAppliedTime"] = json!(at);
         let refused = answers(json!({}), &status).0.expect("too late");
         assert!(
@@ -477,7 +477,7 @@ mod tests {
         let turns_on = json!({"powerOn": {"policy": "AfterRecovery"}});
         let (refused, told) = answers(turns_on, &status);
         assert_eq!(refused, None);
-        assert!(told.expect("marked").contains("out of service already"));
+        assert!(told.expect("marked").contains("is out of service"));
         status["taintRemovedTime"] = json!(at);
         assert_eq!(answers(json!({}), &status), (None, None));
     }
@@ -494,7 +494,7 @@ mod tests {
         );
         let words = past_denial(&of("ConfirmOnly"), denied).expect("it goes on");
         assert!(
-            words.starts_with(denied) && words.contains("turns nothing off"),
+            words.starts_with(denied) && words.contains("powers nothing off"),
             "{words}"
         );
     }
@@ -584,14 +584,14 @@ mod tests {
         let at = "2027-01-02T18:00:00Z";
         assert_eq!(of("Manual", json!({})), None);
         for (trigger, until) in [
-            ("Manual", "its machine is read off or has booted anew;"),
+            ("Manual", "its machine reads Off or has rebooted;"),
             (
                 "External",
-                "its machine has booted anew, or is off by a human's word;",
+                "its machine has rebooted or is confirmed off by hand;",
             ),
         ] {
             let words = of(trigger, json!({"taintAppliedTime": at})).expect("the taint stands");
-            assert!(words.starts_with("Node w-1 is out of service, and stays so"));
+            assert!(words.starts_with("Node w-1 stays out of service"));
             assert!(words.contains(until), "{words}");
         }
         let over = json!({"taintAppliedTime": at, "taintRemovedTime": at});

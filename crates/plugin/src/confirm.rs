@@ -1,8 +1,8 @@
-//! `kubectl fence confirm`: a human's word that a machine has no power, where no device can say so.
+//! `kubectl fence confirm`: a manual confirmation that a machine is powered off, where no device can read it.
 //!
-//! A false word corrupts data, so it is asked for twice: what speaks against it is looked at first (the Node is Ready, a device reads On), what runs
-//! there is shown, and the node's name has to be typed. The admission policies hold whoever has no right to give it, and the operator takes the word
-//! for nothing as soon as a device or the kubelet speaks against it (S21).
+//! A false confirmation corrupts data. So it is checked first against what is known (the Node is Ready, a device reads On), what runs on the node is
+//! shown, and the node's name has to be typed. The API server admits it by the verb `confirm`, and the operator rejects it as soon as a device reads On
+//! or the kubelet reports (S21).
 
 mod shown;
 mod signs;
@@ -32,11 +32,11 @@ const EXAMPLES: &str = "\
 Examples:
       kubectl fence confirm worker-3 --reason \"both cords are out, rack 7\"
 
-It takes the verb `confirm` (ClusterRole node-fencing-confirmer, and \
-node-fencing-cluster-viewer for what is shown) and counts for 15 minutes. What you confirm is that the machine has no power, seen with your \
-own eyes: not that it does not answer.";
+Confirm that the machine has no power, not that it does not answer. The \
+confirmation is valid for 15 minutes. It needs the verb `confirm` (ClusterRole \
+node-fencing-confirmer), and node-fencing-cluster-viewer for what is shown.";
 
-/// Give your word that a machine has no power
+/// Confirm that a machine is powered off
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -44,7 +44,7 @@ pub struct Args {
     #[arg(value_parser = super::name::incident)]
     name: super::name::Name,
 
-    /// How you have verified it, for the record
+    /// How you verified it, for the record
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: String,
 
@@ -56,7 +56,7 @@ pub struct Args {
     dry_run: DryRun,
 }
 
-/// What the user is shown before they give their word.
+/// What the user is shown before they confirm.
 struct Scene {
     node: NodeView,
     /// The devices that serve the node.
@@ -85,7 +85,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     args.dry_run.shows(&text)?;
     if typed(&node, args.confirm_node)? != node {
         return Err(Error::No(format!(
-            "that is not `{node}`: nothing was confirmed"
+            "that is not the name of Node {node}; nothing was changed"
         )));
     }
     // Somebody may have read for a while, in which the incident went on.
@@ -108,12 +108,12 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     args.dry_run.told(&fence, "confirmed", follow)
 }
 
-/// Something speaks against this word, or one was given; `shown`: the signs of life that whoever gives it was shown.
+/// Something speaks against the confirmation, or there is one; `shown`: the signs of life that the user was shown.
 fn refuse(scene: &Scene, fence: &NodeFence, shown: Option<&Signs>) -> Result<(), Error> {
     against(scene, fence).map_err(Error::No)?;
     if fence.spec.manual_confirmation.is_some() {
         return Err(Error::No(format!(
-            "NodeFence {} has a human's word already, which is given once; {}",
+            "NodeFence {} already has a manual confirmation, which is final; {}",
             fence.name_any(),
             another(fence)
         )));
@@ -121,7 +121,7 @@ fn refuse(scene: &Scene, fence: &NodeFence, shown: Option<&Signs>) -> Result<(),
     match shown.and_then(|shown| Signs::of(scene, fence).news(shown)) {
         None => Ok(()),
         Some(news) => Err(Error::No(format!(
-            "NodeFence {} was not confirmed, for something came up while you read: {news}; look at the machine once more, and give the command again",
+            "NodeFence {} changed meanwhile and was not confirmed: {news}; check the machine, then confirm again",
             fence.name_any()
         ))),
     }
@@ -137,11 +137,11 @@ fn another(fence: &NodeFence) -> String {
     let (name, node) = (fence.name_any(), &fence.spec.node_name);
     if is_adopted(fence) {
         return format!(
-            "delete it, which takes the right to delete NodeFences: it is made anew of the mark that stands there, and takes another (kubectl delete nodefence {name})"
+            "delete it: it is created again for the taint, and accepts another confirmation (kubectl delete nodefence {name})"
         );
     }
     format!(
-        "have the node fenced anew to give another: {}, then kubectl fence now {node} --mode ConfirmOnly --reason WHY",
+        "to confirm again: {}, then kubectl fence now {node} --mode ConfirmOnly --reason WHY",
         over(fence)
     )
 }
@@ -149,9 +149,8 @@ fn another(fence: &NodeFence) -> String {
 /// How this one comes to its end.
 fn over(fence: &NodeFence) -> String {
     let node = &fence.spec.node_name;
-    fences::let_go(fence).unwrap_or_else(|| {
-        format!("somebody has let go of it, wait until it has ended (kubectl fence status {node} --watch)")
-    })
+    fences::let_go(fence)
+        .unwrap_or_else(|| format!("wait until it has ended (kubectl fence status {node} --watch)"))
 }
 
 async fn scene(cluster: &Cluster, fence: &NodeFence) -> Result<Scene, Error> {
@@ -183,7 +182,7 @@ fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
     let node = &scene.node;
     if node.ready() == Ready::True {
         return Err(format!(
-            "Node {} is Ready: its machine runs, whatever you have looked at; see which machine it is",
+            "Node {} is Ready, so its machine is running; check which machine you powered off",
             node.name
         ));
     }
@@ -192,7 +191,7 @@ fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
     let bound = bound.or_else(|| status?.node_uid.as_ref());
     if bound.is_some_and(|uid| *uid != node.uid) {
         return Err(format!(
-            "Node {} was deleted and made anew since NodeFence {} began: its machine is alive",
+            "Node {} was deleted and created again since NodeFence {} began, so its machine is running",
             node.name,
             fence.name_any()
         ));
@@ -200,7 +199,7 @@ fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
     if let Some(refused) = status.and_then(|it| it.confirmation_refused.as_ref()) {
         let (name, another) = (fence.name_any(), another(fence));
         return Err(format!(
-            "NodeFence {name} takes no word any more: {refused}; {another}"
+            "NodeFence {name} accepts no manual confirmation: {refused}; {another}"
         ));
     }
     if is_adopted(fence) {
@@ -209,7 +208,7 @@ fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
     }
     if fence.spec.fence.mode == FenceMode::Observe {
         return Err(format!(
-            "NodeFence {} only observes, and acts on no word; to have the node fenced: kubectl fence now {} --mode ConfirmOnly --reason WHY, and confirm that",
+            "NodeFence {} is in mode Observe and acts on no confirmation; confirm another: kubectl fence now {} --mode ConfirmOnly --reason WHY",
             fence.name_any(),
             node.name
         ));
@@ -236,18 +235,28 @@ fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
 fn reads_on(on: &PowerReading, fence: &NodeFence) -> String {
     let (device, node) = (&on.device, &fence.spec.node_name);
     let again = fences::held(fence).map(|reason| {
-        let lifts = approval(fence).map(|it| format!("; an approval lifts that{it}"));
-        let lifts = lifts.unwrap_or_default();
-        format!("once nothing holds the incident (it is held: {reason}{lifts})")
+        let lifts = approval(fence).map(|it| format!("; an approval lifts it{it}"));
+        format!(
+            "once the incident is no longer held ({reason}{})",
+            lifts.unwrap_or_default()
+        )
     });
-    let again = again.unwrap_or_else(|| "as the incident goes on".to_owned());
-    format!(
-        "FenceDevice {device} reads {:?} in NodeFence {}, since {}: the operator takes your word for nothing while it does; cut the power that the device feeds. It is asked again {again}: once it reads Off that goes on by itself, and once it is silent confirm again (kubectl fence status {node} --watch). If it is wired to another machine, correct it (kubectl describe fencedevice {device}); then {}, and confirm that",
-        on.power_state,
-        fence.name_any(),
-        on.since_time,
-        another(fence)
-    )
+    [
+        format!(
+            "manual confirmation rejected: FenceDevice {device} reads {:?} in NodeFence {} since {};",
+            on.power_state,
+            fence.name_any(),
+            on.since_time
+        ),
+        format!(
+            "power the machine off; {device} is read again {}.",
+            again.as_deref().unwrap_or("as the incident continues")
+        ),
+        format!("Once it does not answer, confirm again (kubectl fence status {node} --watch)."),
+        format!("If it is wired to another machine, correct it (kubectl describe fencedevice {device});"),
+        another(fence),
+    ]
+    .join(" ")
 }
 
 /// A FenceDevice is not probed while the incident is open, not by a request either. The incident has not read it yet: it waits, has not come to the
@@ -256,15 +265,19 @@ fn has_read_on(device: &FenceDevice, node: &NodeView, fence: &NodeFence) -> Stri
     let (device, node, read) = (device.name_any(), &node.name, probed(device));
     let waits = fences::held(fence).is_some() || fences::is_awaited(fence);
     let asked = match waits {
-        true => "which waits and asks nobody",
+        true => "The incident waits, and reads no device.",
         false => {
-            "which asks the devices of its levels in their turn: if it is one of them, confirm again once it is silent there (kubectl fence status --output wide)"
+            "The incident reads the devices of its levels in turn: confirm again once this one does not answer (kubectl fence status --output wide)."
         }
     };
-    format!(
-        "FenceDevice {device} has read On at {read}, in this outage: the operator takes your word for nothing while it reads On; cut the power that it feeds, or see which machine it belongs to. It is not probed while the incident is open, {asked}; to have it read anew outside of it: {}, then kubectl fence test {node} --device {device}, and unless that reads On: kubectl fence now {node} --mode ConfirmOnly --reason WHY, and confirm that",
-        over(fence)
-    )
+    [
+        format!("manual confirmation rejected: FenceDevice {device} read On at {read}, in this outage;"),
+        "power the machine off, or check which machine the device is wired to.".to_owned(),
+        asked.to_owned(),
+        format!("To read it outside of the incident: {}, then kubectl fence test {node} --device {device};", over(fence)),
+        format!("unless that reads On, confirm a new one: kubectl fence now {node} --mode ConfirmOnly --reason WHY"),
+    ]
+    .join(" ")
 }
 
 /// What the incident has read of the device last.

@@ -13,12 +13,12 @@ use std::process::ExitCode;
 /// The flags of every command that changes something.
 #[derive(Debug, Clone, clap::Args)]
 pub struct DryRun {
-    /// Whether it is only looked at
+    /// Must be "none" or "server"
     #[arg(long, value_name = "WHERE", value_parser = place(), default_value = "none")]
     dry_run: Place,
 
-    /// In which form [default: `TYPE/name` and what was done]
-    #[arg(short, long, value_name = "FORM", value_parser = forms(&[Form::Json, Form::Yaml, Form::Name]))]
+    /// Output format [default: `TYPE/name` and what was done]
+    #[arg(short, long, value_name = "FORMAT", value_parser = forms(&[Form::Json, Form::Yaml, Form::Name]))]
     pub output: Option<Form>,
 }
 
@@ -27,7 +27,7 @@ pub struct DryRun {
 enum Place {
     /// Do it
     None,
-    /// Have the API server look at it, and keep nothing
+    /// Submit the request without persisting the resource
     Server,
     /// Known, to say why it is not taken.
     #[value(hide = true)]
@@ -37,9 +37,9 @@ enum Place {
 fn place() -> impl TypedValueParser<Value = Place> {
     EnumValueParser::<Place>::new().try_map(|it| match it {
         Place::None | Place::Server => Ok(it),
-        Place::Client => Err(
-            "nothing of it could be looked at here: rights and policies are the API server's; take --dry-run=server",
-        ),
+        Place::Client => {
+            Err("rights and policies are checked by the API server; use --dry-run=server")
+        }
     })
 }
 

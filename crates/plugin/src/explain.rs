@@ -24,7 +24,7 @@ Examples:
   One page for the post-mortem, which needs nothing beside itself:
       kubectl fence explain worker-3 -o html > worker-3.html";
 
-/// Tell what happened in an incident, and what its proof rested on
+/// Explain an incident and its power-off proof
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -32,8 +32,8 @@ pub struct Args {
     #[arg(value_parser = super::name::incident)]
     name: super::name::Name,
 
-    /// In which form
-    #[arg(short, long, value_name = "FORM", default_value = "table",
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "table",
         value_parser = forms(&[Form::Table, Form::Json, Form::Yaml, Form::Name, Form::Html]))]
     output: Form,
 }

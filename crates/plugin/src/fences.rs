@@ -77,7 +77,7 @@ pub fn full_name(fence: &str) -> String {
 /// What is happening, in the operator's words.
 pub fn message(fence: &NodeFence) -> &str {
     succeeded(fence).map_or(
-        "the operator has not begun with it yet; should that last, `kubectl fence check` says why",
+        "the operator has not started it yet; if that lasts, see `kubectl fence check`",
         |it| it.message.as_str(),
     )
 }
@@ -186,19 +186,19 @@ pub fn anew(fence: &NodeFence) -> String {
 /// What that does.
 pub fn once_more(fence: &NodeFence) -> &'static str {
     match fence.spec.fence.mode {
-        FenceMode::PowerOff => "have its machine turned off, hard, and fenced",
-        FenceMode::ConfirmOnly | FenceMode::Observe => "have it fenced, once its machine is off",
+        FenceMode::PowerOff => "power its machine off and fence it",
+        FenceMode::ConfirmOnly | FenceMode::Observe => "fence it once its machine is off",
     }
 }
 
 /// What a yes does. Whoever gives it may not have the policy at hand.
 pub fn what_a_yes_does(mode: FenceMode) -> &'static str {
     match mode {
-        FenceMode::PowerOff => "mode PowerOff: a yes turns the machine off, hard",
+        FenceMode::PowerOff => "mode PowerOff: an approval powers the machine off",
         FenceMode::ConfirmOnly => {
-            "mode ConfirmOnly: a yes turns nothing off, and it goes on once the machine is proven down"
+            "mode ConfirmOnly: an approval powers nothing off; it continues once the machine is confirmed off"
         }
-        FenceMode::Observe => "mode Observe: a yes has nothing done",
+        FenceMode::Observe => "mode Observe: an approval changes nothing",
     }
 }
 

@@ -46,8 +46,8 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = time)]
     since: Option<SignedDuration>,
 
-    /// In which form
-    #[arg(short, long, value_name = "FORM", default_value = "table", value_parser = forms(&FORMS))]
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = forms(&FORMS))]
     output: Form,
 }
 

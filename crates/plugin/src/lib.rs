@@ -1,4 +1,4 @@
-//! `kubectl fence`: every question about a fleet answered at the prompt, with the rights of whoever asks.
+//! `kubectl fence`: the plugin that shows, explains and decides, with its user's own rights.
 //!
 //! A command is a file: its flags, what it reads of the [`cluster`], a function from that to text, and its exit code. No command touches a machine, but
 //! for one that reads what BMCs say of themselves (`generate devices --from-redfish-scan`).
@@ -73,20 +73,20 @@ const USAGE: u8 = 2;
 
 const EXAMPLES: &str = "\
 Examples:
-  What is going on, and what does it wait for?
+  Which incidents are open, and what do they wait for?
       kubectl fence status
 
   What happened to this node last night?
       kubectl fence history worker-3
       kubectl fence explain worker-3
 
-  A policy asks for a human:
-      kubectl fence approve worker-3 --reason \"seen dark\"
+  A policy waits for an approval:
+      kubectl fence approve worker-3 --reason \"no power in rack 7\"
 
-Exit codes: 0 done, 1 failed (the message says what, why and the way out), 2 the \
-command line cannot be used; further ones are each command's own.";
+Exit codes: 0 done, 1 failed, 2 invalid command line; others are described with \
+each command.";
 
-/// Fencing of failed nodes: what is protected, what is going on, what happened, and your word.
+/// Fence failed nodes: show what is protected, explain incidents, and decide about them.
 ///
 /// Flags follow the command: `kubectl fence status --context lab`. kubectl takes none before the name of a plugin.
 #[derive(Debug, Parser)]
@@ -112,10 +112,10 @@ enum Command {
     Explain(explain::Args),
     Plan(plan::Args),
     Test(test::Args),
-    /// Let an incident that waits for a human go on
+    /// Approve an incident that waits for a person
     #[command(after_help = answer::EXAMPLES)]
     Approve(answer::Yes),
-    /// End an incident that waits for a human: it does not begin again for this outage
+    /// Deny an incident: this outage is not fenced again
     #[command(after_help = answer::EXAMPLES)]
     Deny(answer::Args),
     Confirm(confirm::Args),
@@ -136,7 +136,7 @@ enum Command {
     Version(version::Args),
 }
 
-/// Write the completion of a shell to standard output
+/// Print shell completion code
 ///
 /// It is that of the command `kubectl-fence`. For `kubectl fence` a shell asks kubectl, and that the executable kubectl_complete-fence beside the
 /// plugin.
@@ -218,7 +218,7 @@ pub fn main(command_line: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn of_namespace(mut error: clap::Error) -> clap::Error {
     let is_one = |it: &&ContextValue| matches!(it, ContextValue::String(flag) if flag == "-n" || flag == "--namespace");
     if error.get(ContextKind::InvalidArg).filter(is_one).is_some() {
-        let tip = "no Node, NodeFence or policy has one; the operator: --operator-namespace";
+        let tip = "no Node, NodeFence or policy has one; for the operator: --operator-namespace";
         let tip = ContextValue::StyledStrs(vec![tip.into()]);
         error.insert(ContextKind::Suggested, tip);
         error.remove(ContextKind::SuggestedArg);

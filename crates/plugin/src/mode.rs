@@ -9,9 +9,9 @@ use fencing_api::settings::FenceMode;
 pub enum Mode {
     /// Report, change nothing
     Observe,
-    /// Act on a machine that is off already
+    /// Act on a machine that is already off
     ConfirmOnly,
-    /// Turn the machine off, verify, act
+    /// Power the machine off, verify, act
     PowerOff,
 }
 

@@ -1,4 +1,4 @@
-//! `kubectl fence now`: have a node fenced without a policy's wait, in your own name.
+//! `kubectl fence now`: fence a node without its policy's wait, in your own name.
 
 use super::cluster::Cluster;
 use super::dry_run::DryRun;
@@ -19,17 +19,17 @@ use kube::ResourceExt;
 
 const EXAMPLES: &str = "\
 Examples:
-  As the node's policy fences, only sooner:
+  As the node's policy does, without its wait:
       kubectl fence now worker-3 --reason \"smoke in rack 7\"
 
-  Only prove that it is off, never turn it off:
+  Only verify that it is off, never power it off:
       kubectl fence now worker-3 --mode ConfirmOnly --reason \"no power there\"
 
-It takes the verb `fence` (ClusterRole node-fencing-fencer). The policy's wait, \
-budget and exclusions do not count; a node that is Ready is never fenced, and \
-the machine is proven down all the same.";
+It needs the verb `fence` (ClusterRole node-fencing-fencer). The policy's wait, \
+budget and exclusions are ignored; a Ready node is never fenced, and the \
+machine is still confirmed off first.";
 
-/// Have a node fenced now, without its policy's wait
+/// Fence a node now, without its policy's wait
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -84,7 +84,7 @@ fn refuse_ready(node: &NodeView) -> Result<(), String> {
     let name = &node.name;
     if node.ready() == Ready::True {
         return Err(format!(
-            "Node {name} is Ready, and a Ready node is never fenced: is it the node that you mean? kubectl fence status shows those that are NotReady; pods leave one that runs by kubectl drain {name}"
+            "Node {name} is Ready, and a Ready node is never fenced; list NotReady nodes: kubectl fence status, or move its pods: kubectl drain {name}"
         ));
     }
     Ok(())
@@ -97,10 +97,10 @@ fn refuse_ready(node: &NodeView) -> Result<(), String> {
 fn past_denial(denied: &str, mode: FenceMode) -> Result<String, String> {
     match mode {
         FenceMode::PowerOff => Err(format!(
-            "{denied}: mode PowerOff turns the machine off, hard, whoever is at it; ask them, and add --override-denial; --mode ConfirmOnly never turns it off"
+            "{denied}; mode PowerOff powers the machine off: ask that person first, then add --override-denial, or take --mode ConfirmOnly"
         )),
         FenceMode::ConfirmOnly | FenceMode::Observe => Ok(format!(
-            "{denied}: mode {mode:?} turns nothing off; tell them all the same, for whoever is at the machine may turn it off or on"
+            "{denied}; mode {mode:?} powers nothing off, but tell that person"
         )),
     }
 }
@@ -135,7 +135,7 @@ pub fn wanted(
     let policy = governing(policies, node).map_err(|it| it.to_string())?;
     let Some(policy) = policy else {
         return Err(format!(
-            "no policy selects Node {name}, so nobody has said by which devices it is fenced; write a NodeFence by hand, as docs/how-to/people.md has it"
+            "no policy selects Node {name}, so its devices are not known; write a NodeFence by hand (docs/how-to/people.md)"
         ));
     };
     let spec = &policy.spec;
@@ -147,7 +147,7 @@ pub fn wanted(
     };
     if wish.mode.is_none() && fence.mode == FenceMode::Observe {
         return Err(format!(
-            "policy {} of Node {name} only observes (`fence.mode`), and so would this: say how far to go, --mode ConfirmOnly proves that it is off and never turns it off, --mode PowerOff turns it off, --mode Observe only reports",
+            "policy {} of Node {name} is in mode Observe; add --mode ConfirmOnly, PowerOff or Observe",
             policy.name_any()
         ));
     }
@@ -199,18 +199,17 @@ fn open_already(open: &NodeFence) -> String {
     let follow = format!("`kubectl fence status {node} --watch` follows it");
     let way_out = match fences::held(open).and_then(HeldBy::named) {
         Some(HeldBy::OtherNodeFence) => follow,
-        Some(hold) if hold.comes_first() => format!(
-            "to have it fenced all the same, first let go of that one: {}",
-            fences::stop(open)
-        ),
+        Some(hold) if hold.comes_first() => {
+            format!("to fence it, first cancel that one: {}", fences::stop(open))
+        }
         Some(hold) if !hold.is_lifted_by_approval() => follow,
         Some(_) => format!(
-            "{follow}, and an approval lifts what holds it: kubectl fence approve {node} --reason WHY"
+            "{follow}, and an approval lifts its hold: kubectl fence approve {node} --reason WHY"
         ),
         None => follow,
     };
     format!(
-        "Node {node} is being fenced already by NodeFence {fence}, which is {}: {}; {way_out}",
+        "Node {node} is already being fenced by NodeFence {fence}, which is {}: {}; {way_out}",
         fences::stage(open),
         fences::message(open)
     )

@@ -21,17 +21,17 @@ pub const VERSION: &str = "cli.nodefencing.io/v1";
 pub enum Form {
     /// For people, in 80 columns
     Table,
-    /// With further columns
+    /// With additional columns
     Wide,
-    /// What is not well
+    /// Only what needs attention
     Short,
     /// JSON of `cli.nodefencing.io/v1`
     Json,
     /// The same as YAML
     Yaml,
-    /// `TYPE/name`, one a line
+    /// `TYPE/name`, one per line
     Name,
-    /// One self-contained page for a browser
+    /// One self-contained HTML page
     Html,
 }
 

@@ -21,7 +21,7 @@ Examples:
       kubectl fence pause workers --for 2h --reason \"switches of rack 7\"
       kubectl fence resume workers --reason \"the switches are up again\"
 
-A fence that has claimed its node goes on: its release is never stopped.";
+A fence that has claimed its node continues to its release.";
 
 /// So that a slip of the hand does not leave nodes without a fence for years.
 const LONGEST: SignedDuration = SignedDuration::from_hours(30 * 24);
@@ -29,7 +29,7 @@ const LONGEST: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// Begins the labels of what a Kustomization of Flux has applied.
 const FLUX: &str = "kustomize.toolkit.fluxcd.io/";
 
-/// Have a policy start no new fence for a while
+/// Pause a policy: it starts no new fence
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -37,15 +37,15 @@ pub struct Args {
     #[arg(value_parser = super::name::policy)]
     policy: String,
 
-    /// For how long, such as 90s, 30m, 2h, 1d; 30d at most
+    /// How long, such as 90s, 30m, 2h, 1d; at most 30d
     #[arg(long = "for", value_name = "TIME", value_parser = span)]
     time: SignedDuration,
 
-    /// Why, for those who find it paused
+    /// Why, for the record
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: String,
 
-    /// Who or what asks [default: you]
+    /// Name of the pause [default: your user]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
@@ -53,7 +53,7 @@ pub struct Args {
     dry_run: DryRun,
 }
 
-/// Take back a pause
+/// Resume a policy: remove a pause
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ResumeArgs {
@@ -65,7 +65,7 @@ pub struct ResumeArgs {
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     reason: String,
 
-    /// Whose pause [default: yours]
+    /// Name of the pause [default: your user]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
@@ -81,8 +81,7 @@ fn span(text: &str) -> Result<SignedDuration, String> {
     let span = time(text)?;
     match span <= LONGEST {
         true => Ok(span),
-        false => Err("must be at most 30d, for a slip would leave nodes without a fence for years; \
-             where you mean longer, edit `spec.pauseRequests` by hand (kubectl edit nodefencingpolicy POLICY)"
+        false => Err("must be at most 30d; for longer, edit `spec.pauseRequests` (kubectl edit nodefencingpolicy POLICY)"
             .to_owned()),
     }
 }
@@ -126,7 +125,7 @@ fn stands(policy: &NodeFencingPolicy, request: &PauseRequest) -> Result<(), Stri
     match policy.spec.pause_requests.contains(request) {
         true => Ok(()),
         false => Err(format!(
-            "NodeFencingPolicy {} is not paused by `{}`: something else has written `spec.pauseRequests` since; see who by kubectl get nodefencingpolicy -o yaml --show-managed-fields",
+            "NodeFencingPolicy {} is no longer paused by `{}`: `spec.pauseRequests` was overwritten; see kubectl get nodefencingpolicy -o yaml --show-managed-fields",
             policy.name_any(),
             request.name
         )),
@@ -137,7 +136,7 @@ fn stands(policy: &NodeFencingPolicy, request: &PauseRequest) -> Result<(), Stri
 fn of_flux(policy: &NodeFencingPolicy) -> Option<String> {
     let name = policy.labels().get(&format!("{FLUX}name"))?;
     Some(format!(
-        "warning: NodeFencingPolicy {} belongs to Kustomization {name} of Flux; if its file in Git has `spec.pauseRequests`, pause it there",
+        "warning: NodeFencingPolicy {} is applied by Kustomization {name} of Flux; if its file has `spec.pauseRequests`, pause it there",
         policy.name_any()
     ))
 }
@@ -183,7 +182,7 @@ pub async fn resume(cluster: &Cluster, args: ResumeArgs) -> Done {
         return Err(Error::No(match standing.as_slice() {
             [] => format!("NodeFencingPolicy {} is not paused", args.policy),
             all => format!(
-                "NodeFencingPolicy {} is not paused by `{name}` but by {}; take that back with --name if you know why it stands",
+                "NodeFencingPolicy {} is not paused by `{name}` but by {}; to remove that pause, add --name",
                 args.policy,
                 exclusions::named(all)
             ),
@@ -307,7 +306,7 @@ mod tests {
         let gone = policy(flux, &[]);
         let words = stands(&gone, &request).expect_err("gone");
         assert!(
-            words.starts_with("NodeFencingPolicy workers is not paused by `ann`"),
+            words.starts_with("NodeFencingPolicy workers is no longer paused by `ann`"),
             "{words}"
         );
         let words = of_flux(&gone).expect("a warning");

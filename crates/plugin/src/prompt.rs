@@ -1,4 +1,4 @@
-//! What a command that cannot be taken back asks for at the terminal before it acts: the node's name, typed once more.
+//! What a command that cannot be undone asks for at the terminal before it acts: the node's name.
 
 use super::Error;
 use std::io::{self, BufRead as _, IsTerminal as _};
@@ -6,14 +6,14 @@ use std::io::{self, BufRead as _, IsTerminal as _};
 /// The name that the user gives: by a flag, or else typed at the terminal.
 ///
 /// # Errors
-/// Nobody is at a terminal; [`Error::Io`].
+/// There is no terminal; [`Error::Io`].
 pub fn typed(node: &str, given: Option<String>) -> Result<String, Error> {
     if let Some(given) = given {
         return Ok(given);
     }
     if !io::stdin().is_terminal() {
         return Err(Error::No(format!(
-            "nobody is at a terminal to type the node's name: add --confirm-node {node}"
+            "no terminal to type the node's name at; add --confirm-node {node}"
         )));
     }
     let mut line = String::new();

@@ -9,7 +9,7 @@ use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use std::path::PathBuf;
 
 /// Above the flags of every command.
-const HEADING: &str = "Which cluster, and as whom";
+const HEADING: &str = "Cluster and user";
 
 /// Which cluster, as whom: kubectl's own flags.
 #[derive(Debug, Clone, Args)]
@@ -22,11 +22,11 @@ pub struct Reach {
     #[arg(long, value_name = "NAME", global = true, help_heading = HEADING)]
     pub context: Option<String>,
 
-    /// User to ask as, where you may impersonate
+    /// User to impersonate
     #[arg(long = "as", value_name = "USER", global = true, help_heading = HEADING)]
     pub user: Option<String>,
 
-    /// Group to ask as, with --as; repeatable
+    /// Group to impersonate, with --as; repeatable
     #[arg(
         long = "as-group",
         value_name = "GROUP",
@@ -36,9 +36,8 @@ pub struct Reach {
     )]
     pub groups: Vec<String>,
 
-    /// How long the API server may take for one answer, such as 30s or 1m30s, 0
-    /// for any time; a watch has no such limit [default: 10s, and 30s for what
-    /// is changed]
+    /// Time limit of one request, such as 30s or 1m30s, 0 for none; a watch has none
+    /// [default: 10s, 30s for changes]
     #[arg(long, value_name = "TIME", global = true, help_heading = HEADING, value_parser = limit)]
     pub request_timeout: Option<SignedDuration>,
 

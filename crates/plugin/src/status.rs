@@ -1,4 +1,4 @@
-//! `kubectl fence status`: one screen that says who works, what is protected, and what every open incident waits for.
+//! `kubectl fence status`: one screen with the leader, the policies, and what each open incident waits for.
 
 mod follow;
 mod screen;
@@ -40,18 +40,19 @@ Examples:
   One node, from when it is NotReady until its incident has ended:
       kubectl fence status worker-3 --watch
 
-  With what devices have said, and more of the policies:
+  With the readings of devices, and more of the policies:
       kubectl fence status --output wide
 
-  For a script (the fields only ever become more):
+  For a script (fields are only added):
       kubectl fence status -o json
 
-A node that is NotReady and has no incident is shown with when its policy \
-fences it, or why nobody does.
+A NotReady node without an incident is shown with when its policy fences it, or \
+why it does not.
 
-Exit codes: 0 no incident is open, 3 one is, 1 failed, 2 the command line cannot be used.";
+Exit codes: 0 no open incident, 3 an open incident, 1 failed, 2 invalid command \
+line.";
 
-/// Show who works, what is protected, and what open incidents wait for
+/// Show the operator, the policies, and what open incidents wait for
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -59,12 +60,12 @@ pub struct Args {
     #[arg(value_parser = super::name::any)]
     name: Option<Name>,
 
-    /// Follow it live until no incident is open, and none is to come of a node that is NotReady
+    /// Watch until no incident is open, and none is due for a NotReady node
     #[arg(short, long)]
     watch: bool,
 
-    /// In which form
-    #[arg(short, long, value_name = "FORM", default_value = "table",
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "table",
         value_parser = forms(&[Form::Table, Form::Wide, Form::Json, Form::Yaml, Form::Name]))]
     output: Form,
 }
@@ -277,7 +278,7 @@ fn operator(lease: Result<Option<Lease>, String>, namespace: &str) -> Operator {
         Operator {
             unknown: found.is_none().then(|| {
                 format!(
-                    "no replica has the Lease {namespace}/{}: nothing is fenced; see kubectl -n {namespace} get pods, and name another namespace with --operator-namespace",
+                    "no replica has the Lease {namespace}/{}, nothing is fenced; see kubectl -n {namespace} get pods, or set --operator-namespace",
                     names::LEASE
                 )
             }),
@@ -365,11 +366,14 @@ impl Incident {
     fn before_commands(&self) -> Vec<String> {
         // It is there for the case that many machines only seem to be dead.
         let only = self.brake.as_ref().map(|brake| {
-            format!("Only if this machine is known to be dead: an approval lifts what holds it ({brake})")
+            format!(
+                "Only if this machine is known to be down: an approval lifts the hold ({brake})"
+            )
         });
-        let denied = self.denied.iter().map(|denied| {
-            format!("Whoever has denied another fence may be at the machine: ask them ({denied})")
-        });
+        let denied = self
+            .denied
+            .iter()
+            .map(|denied| format!("Another fence was denied, ask that person first: {denied}"));
         denied
             .chain(self.approval.iter().cloned())
             .chain(only)

@@ -33,6 +33,14 @@ pub fn table<'a, R: AsRef<[String]>>(titles: impl AsRef<[&'a str]>, rows: &[R]) 
     lines.iter().map(line).collect()
 }
 
+/// So many of something, in words: `1 pod`, `2 pods`.
+pub fn count(many: usize, one: &str, more: &str) -> String {
+    match many {
+        1 => format!("1 {one}"),
+        many => format!("{many} {more}"),
+    }
+}
+
 /// `<none>`, as kubectl shows what is not there.
 pub fn or_none<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "<none>".to_owned(), |it| it.to_string())

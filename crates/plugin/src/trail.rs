@@ -20,9 +20,7 @@ const REASON_CHARACTERS_MAX: usize = 1024;
 /// The rule, in words.
 pub fn reason(text: &str) -> Result<String, String> {
     match text.chars().count() {
-        _ if text.trim().is_empty() => {
-            Err("must say why: whoever reads the record has nothing else".to_owned())
-        }
+        _ if text.trim().is_empty() => Err("must not be blank".to_owned()),
         ..=REASON_CHARACTERS_MAX => Ok(text.to_owned()),
         count => Err(format!(
             "has {count} characters, {REASON_CHARACTERS_MAX} are allowed"

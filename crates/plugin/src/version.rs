@@ -19,8 +19,8 @@ pub struct Args {
     #[arg(long)]
     client: bool,
 
-    /// In which form
-    #[arg(short, long, value_name = "FORM", default_value = "table",
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "table",
         value_parser = forms(&[Form::Table, Form::Json, Form::Yaml]))]
     output: Form,
 }

@@ -74,7 +74,7 @@ impl<K: Resource<DynamicType = ()> + Clone> Watched<K> {
         let is_filled = is_filled.now_or_never().is_some();
         match self.health.get() {
             Some(trouble) if !is_filled => Err(trouble.words),
-            None if !is_filled => Err("the first answer of the API server is awaited".to_owned()),
+            None if !is_filled => Err("waiting for the first answer of the API server".to_owned()),
             _ => {
                 let all = self.store.state();
                 let decoded = all.iter().filter_map(|it| it.0.as_ref().ok());
@@ -166,17 +166,17 @@ fn words<K: Resource<DynamicType = ()>>(error: WatchError) -> String {
         AskError::Refused {
             code: 403, message, ..
         } if is_ours => format!(
-            "you may not read {kind}: {message}; ClusterRole {VIEWER} has the right, whoever runs the cluster can bind it to you"
+            "no right to read {kind}: {message}; ask an administrator for ClusterRole {VIEWER}"
         ),
         AskError::Refused {
             code: 403, message, ..
         } => format!(
-            "you may not read {kind}: {message}; a ClusterRole with get, list and watch on {kind} has the right, whoever runs the cluster can bind one to you"
+            "no right to read {kind}: {message}; ask an administrator for get, list and watch on {kind}"
         ),
         AskError::Refused { code: 404, .. } if is_ours => format!(
-            "the cluster does not know {kind}: the operator is not installed there, or --context names another cluster than you mean"
+            "the cluster has no {kind}; install the operator, or select another cluster with --context"
         ),
-        error => format!("{kind} cannot be watched, which is tried again: {error}"),
+        error => format!("{kind} cannot be watched, retrying: {error}"),
     }
 }
 

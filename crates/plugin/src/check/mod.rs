@@ -50,24 +50,24 @@ standard output and a message that begins with `error:`.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// What has to hold before the operator is installed
+    /// Check the cluster before the operator is installed
     #[arg(long)]
     pre: bool,
 
-    /// Look again until nothing fails, or this time is over, such as 90s or 2m
+    /// Repeat until nothing fails, at most this long, such as 90s or 2m
     #[arg(long, value_name = "TIME", value_parser = time)]
     wait: Option<SignedDuration>,
 
-    /// Where you have put docs/, as a URL that ends with /: hints are links to it
+    /// URL of your copy of docs/, with a final /, for links in hints
     #[arg(long, value_name = "URL", env = "KUBECTL_FENCE_BOOK", hide_env_values = true, value_parser = book)]
     book: Option<String>,
 
-    /// Warnings fail too
+    /// Fail on warnings too
     #[arg(long)]
     strict: bool,
 
-    /// In which form
-    #[arg(short, long, value_name = "FORM", default_value = "table",
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "table",
         value_parser = forms(&[Form::Table, Form::Short, Form::Json, Form::Yaml]))]
     output: Form,
 }

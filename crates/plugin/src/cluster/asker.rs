@@ -10,7 +10,8 @@ use kube::api::PostParams;
 
 /// Where the API server does not date its answer, which it always does (upstream's pkg/registry/authentication/selfsubjectreview); what stands
 /// between may not.
-const NO_DATE: &str = "the API server does not say what time it is: this is dated by the clock of this machine, which has to be right";
+const NO_DATE: &str =
+    "the API server does not date its answer: this is dated by the clock of this machine";
 
 /// Who asks.
 #[derive(Debug, Clone)]

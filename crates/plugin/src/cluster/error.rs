@@ -7,11 +7,11 @@ use kube::Resource;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no way to it.
-    #[error("{0}; name a file and a context with which `kubectl get nodes` works")]
+    #[error("{0}; select a kubeconfig and context with which `kubectl get nodes` works")]
     Config(String),
     /// The user lacks a right.
     #[error(
-        "{message}; whoever runs the cluster can give you the right: kubectl create clusterrolebinding NAME --clusterrole={role} --user=YOU"
+        "{message}; ask an administrator for: kubectl create clusterrolebinding NAME --clusterrole={role} --user=YOU"
     )]
     Forbidden {
         /// The API server's words.
@@ -30,9 +30,7 @@ pub enum Error {
         way_out: String,
     },
     /// Somebody has changed the object since it was read: the operator, most of the time.
-    #[error(
-        "{kind} {name} has changed meanwhile, and nothing was done: look at it, and give it once more"
-    )]
+    #[error("{kind} {name} has changed meanwhile, nothing was changed; check it, then try again")]
     Changed {
         /// Its kind.
         kind: String,
@@ -41,7 +39,7 @@ pub enum Error {
     },
     /// An operator of another version has written what this plugin does not know.
     #[error(
-        "{kind} {name} cannot be read by this plugin: {why}; the operator is of another version, which `kubectl fence version` shows: take the plugin of that version"
+        "{kind} {name} cannot be read by this plugin: {why}; install the plugin of the operator's version, see `kubectl fence version`"
     )]
     Unreadable {
         /// Its kind.
@@ -53,12 +51,12 @@ pub enum Error {
     },
     /// The operator's custom resources are not there.
     #[error(
-        "the cluster {0} does not know `nodefencing.io`: the operator is not installed there, or --context names another cluster than you mean"
+        "cluster {0} has no API group nodefencing.io; install the operator, or select another cluster with --context"
     )]
     NotInstalled(String),
     /// It does not take whoever asks for anybody.
     #[error(
-        "the cluster {0} does not know you (Unauthorized): log in again, or name another context with --context; `kubectl auth whoami` says who you are"
+        "cluster {0} rejected your login (Unauthorized); log in again, or select another context (kubectl auth whoami)"
     )]
     Unauthorized(String),
     /// The API server, or a policy of its, says no.
@@ -66,7 +64,7 @@ pub enum Error {
     Refused(String),
     /// There was no answer, or none that says what was done.
     #[error(
-        "{what}: {source}; see whether `kubectl get --raw /readyz` answers (if not: `server` of the kubeconfig, or --context), then try again, with a longer --request-timeout if it is slow"
+        "{what}: {source}; check `kubectl get --raw /readyz`, --context and the kubeconfig, or set a longer --request-timeout"
     )]
     Unanswered {
         /// What was asked for.

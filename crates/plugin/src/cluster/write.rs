@@ -47,7 +47,7 @@ impl Cluster {
             error if is_absent(&error, name) => Error::Absent {
                 kind: K::kind(&()).into_owned(),
                 name: name.to_owned(),
-                way_out: "it was deleted a moment ago, and nothing was done".to_owned(),
+                way_out: "it was deleted meanwhile, nothing was changed".to_owned(),
             },
             error => self.error::<K>(error, what, write.role),
         })

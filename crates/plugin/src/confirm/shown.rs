@@ -1,9 +1,9 @@
-//! What is shown to whoever is about to give their word: what the devices have said and when, what the incident says, and what runs there.
+//! What is shown before a manual confirmation: what the devices read and when, how the incident stands, and what runs on the node.
 
 use super::signs::Said;
 use super::{Scene, is_adopted, outage, read};
 use crate::fences;
-use crate::table::{age, table, wrapped};
+use crate::table::{age, count, table, wrapped};
 use fencing_api::device::FenceDevice;
 use fencing_api::device_status::PowerState;
 use fencing_api::fence::NodeFence;
@@ -24,7 +24,7 @@ pub(super) fn shown(scene: &Scene, fence: &NodeFence, server: &str, now: Timesta
         fence.name_any()
     );
     let mut text = wrapped(&title, 0);
-    text += &format!("last heard of at {}\n", node.last_report());
+    text += &format!("last report of the kubelet: {}\n", node.last_report());
     let devices = scene.devices.iter();
     let rows: Vec<_> = devices
         .map(|it| device_row(it, read(it, fence), began, now))
@@ -33,7 +33,7 @@ pub(super) fn shown(scene: &Scene, fence: &NodeFence, server: &str, now: Timesta
     text += &lights(scene, fence, now);
     if is_adopted(fence) {
         text += &wrapped(
-            "It was made of a mark that stood on its Node: no device is asked beside your word",
+            "It was created for a taint found on the Node: no device is read beside your confirmation",
             0,
         );
     }
@@ -41,7 +41,7 @@ pub(super) fn shown(scene: &Scene, fence: &NodeFence, server: &str, now: Timesta
     let stage = fences::stage(fence);
     let stands = match warnings.is_empty() {
         true => format!("The incident is {stage}: {}", fences::message(fence)),
-        false => format!("The incident is {stage}, and says:"),
+        false => format!("The incident is {stage}:"),
     };
     text += &wrapped(&stands, 0);
     text += &fences::warned(&warnings);
@@ -49,19 +49,19 @@ pub(super) fn shown(scene: &Scene, fence: &NodeFence, server: &str, now: Timesta
     match &scene.pods {
         Ok(pods) => {
             let rows: Vec<_> = pods.iter().map(pod_row).collect();
-            text += &format!("{} pod(s) are bound to it\n", pods.len());
+            text += &format!("{} bound to it\n", count(pods.len(), "pod is", "pods are"));
             text += &table(["NAMESPACE", "POD", "VOLUMES"], &rows);
         }
         Err(words) => text += &wrapped(&format!("Its pods are not shown: {words}"), 0),
     }
     text += &wrapped(
-        "If this machine runs after all, two nodes will write to one volume.",
+        "If this machine is running, two nodes will write to one volume.",
         0,
     );
     text
 }
 
-/// What stands in capitals: that a silent device was on, or that none has answered.
+/// What stands in capitals: that a device that does not answer was on, or that none has answered.
 fn lights(scene: &Scene, fence: &NodeFence, now: Timestamp) -> String {
     let said = scene.devices.iter();
     let said: Vec<_> = said.map(|it| (it, Said::of(scene, it, fence))).collect();
@@ -75,7 +75,7 @@ fn lights(scene: &Scene, fence: &NodeFence, now: Timestamp) -> String {
     };
     let on = told(Said::last_on, |name, ago| {
         format!(
-            "{name} SAID ON {ago} AGO, IN THIS OUTAGE: unless its power was cut since then, this machine runs"
+            "{name} READ ON {ago} AGO, IN THIS OUTAGE: unless its power was cut since then, this machine is running"
         )
     });
     if on.is_empty() && said.iter().all(|(_, it)| it.is_nothing()) {
@@ -84,13 +84,13 @@ fn lights(scene: &Scene, fence: &NodeFence, now: Timestamp) -> String {
     // A mark that stood there without a record asks no device.
     let off = (!is_adopted(fence)).then(|| {
         told(Said::last_off, |name, ago| {
-            format!("{name} has read Off, {ago} ago or longer: if the incident's levels have it and it still answers so, it may need no word, and the proof by its readings is the better one")
+            format!("{name} read Off {ago} ago or longer; if a level of the incident has it, no confirmation may be needed")
         })
     });
     on + &off.unwrap_or_default()
 }
 
-/// A word lifts nothing that holds the incident, and dies while that does.
+/// A confirmation lifts no hold, and expires while it lasts.
 fn held(fence: &NodeFence) -> String {
     let asks = fences::is_awaited(fence) && fences::is_asked_first(fence);
     let asks = asks.then_some(HeldBy::AwaitingApproval.as_str());
@@ -102,7 +102,7 @@ fn held(fence: &NodeFence) -> String {
     let minutes = CONFIRMATION_LIFE.as_secs() / 60;
     wrapped(
         &format!(
-            "IT IS HELD ({reason}): your word counts for {minutes} minutes and does not lift that{lifts}"
+            "HELD ({reason}): a confirmation is valid for {minutes} minutes and does not lift the hold{lifts}"
         ),
         0,
     )
@@ -112,7 +112,7 @@ fn held(fence: &NodeFence) -> String {
 pub(super) fn approval(fence: &NodeFence) -> Option<String> {
     let node = &fence.spec.node_name;
     let turns_off = match fence.spec.fence.mode {
-        FenceMode::PowerOff => ", and the machine is turned off then",
+        FenceMode::PowerOff => ", and the machine is powered off then",
         FenceMode::ConfirmOnly | FenceMode::Observe => "",
     };
     fences::is_awaited(fence)

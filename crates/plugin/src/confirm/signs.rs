@@ -1,4 +1,4 @@
-//! Signs of life: what the devices of a machine have said in this outage, to whichever incident, and what warns of this one. Whoever gives a word goes
+//! Signs of life: what the devices of a machine read in this outage, for whichever incident, and what warns of this one. A person who confirms goes
 //! by them.
 
 use super::{Scene, outage, read};
@@ -110,15 +110,13 @@ impl Signs {
     pub(super) fn news(&self, shown: &Self) -> Option<String> {
         if self.boot != shown.boot {
             return Some(format!(
-                "Node {} has booted or was made anew: its machine is alive",
+                "Node {} has rebooted or was created again, so its machine is running",
                 self.node
             ));
         }
         let mut on = self.on.iter();
         let on = on.find(|(device, at)| shown.on.get(*device) < Some(at));
-        let on = on.map(|(device, at)| {
-            format!("FenceDevice {device} has said On of this machine at {at}, after what you have been shown")
-        });
+        let on = on.map(|(device, at)| format!("FenceDevice {device} read On at {at}"));
         let is_shown = |it: &Warning| {
             let same = |known: &&Warning| known.kind == it.kind;
             // How a proof is doubted is told anew with each look.

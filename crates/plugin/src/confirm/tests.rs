@@ -13,19 +13,18 @@ mod held;
 const SHOWN: &str = "\
 Node worker-1 (nodefence/worker-1-5c0ffee5) of the cluster
 https://kubernetes.example.com:6443
-last heard of at 2027-01-02T17:55:00Z
+last report of the kubelet: 2027-01-02T17:55:00Z
 DEVICE         POWER       READ
 worker-1-bmc   Off         2m ago
 pdu            <unknown>   <never>
-worker-1-bmc has read Off, 2m ago or longer: if the incident's levels have it
-and it still answers so, it may need no word, and the proof by its readings is
-the better one
-The incident is Pending: the operator has not begun with it yet; should that
-last, `kubectl fence check` says why
-1 pod(s) are bound to it
+worker-1-bmc read Off 2m ago or longer; if a level of the incident has it, no
+confirmation may be needed
+The incident is Pending: the operator has not started it yet; if that lasts, see
+`kubectl fence check`
+1 pod is bound to it
 NAMESPACE   POD          VOLUMES
 shop        postgres-0   1
-If this machine runs after all, two nodes will write to one volume.
+If this machine is running, two nodes will write to one volume.
 ";
 
 #[test]
@@ -106,8 +105,8 @@ fn a_device_that_read_on_in_the_outage_is_told_with_how_it_is_read_anew() {
     let (scene, fence) = scene("On", "2027-01-02T18:00:20Z");
     let words = against(&scene, &fence).expect_err("it reads On");
     for part in [
-        "FenceDevice node-1-bmc has read On at 2027-01-02T18:00:20Z",
-        "if it is one of them, confirm again once it is silent there (kubectl fence status --output wide)",
+        "FenceDevice node-1-bmc read On at 2027-01-02T18:00:20Z",
+        "confirm again once this one does not answer (kubectl fence status --output wide)",
         "kubectl fence cancel node-1-now-abcde --reason WHY",
         "kubectl fence test node-1 --device node-1-bmc",
         "kubectl fence now node-1 --mode ConfirmOnly --reason WHY",
@@ -138,7 +137,7 @@ fn a_reading_from_before_the_outage_is_shown_as_one_and_speaks_against_nothing()
     let text = shown(&old, &fence, "https://192.0.2.9", now);
     let row = "node-1-bmc   Unknown   in this incident, for 30s\n";
     assert!(text.contains(row) && text.contains(plain), "{text}");
-    assert!(!text.contains("SAID ON"), "{text}");
+    assert!(!text.contains("READ ON"), "{text}");
     // What a probe read before the device fell silent is not forgotten with it.
     let (mut probed, unread) = scene("Unknown", "2027-01-02T18:00:20Z");
     let status = probed.devices[0].status.as_mut().expect("a status");
@@ -147,7 +146,7 @@ fn a_reading_from_before_the_outage_is_shown_as_one_and_speaks_against_nothing()
     let text = shown(&probed, &unread, "https://192.0.2.9", now);
     for words in [
         "node-1-bmc   Unknown   not known; it answered 40s ago\n",
-        "node-1-bmc SAID ON 40s AGO, IN THIS OUTAGE",
+        "node-1-bmc READ ON 40s AGO, IN THIS OUTAGE",
     ] {
         assert!(text.contains(words), "no `{words}` in {text}");
     }
@@ -155,7 +154,7 @@ fn a_reading_from_before_the_outage_is_shown_as_one_and_speaks_against_nothing()
     let status = probed.devices[0].status.as_mut().expect("a status");
     status.last_off_time = "2027-01-02T18:00:30Z".parse().ok();
     let text = shown(&probed, &unread, "https://192.0.2.9", now);
-    assert!(!text.contains("SAID ON") && !text.contains(plain), "{text}");
+    assert!(!text.contains("READ ON") && !text.contains(plain), "{text}");
     // A machine whose network was cut says nothing either.
     let mut cut = reading("node-1-bmc", "Unknown");
     cut["lastOnTime"] = json!("2027-01-02T18:00:20Z");
@@ -163,8 +162,8 @@ fn a_reading_from_before_the_outage_is_shown_as_one_and_speaks_against_nothing()
     off["powerState"] = json!("Off");
     let off = self::fence(&spec, &json!([off]));
     let text = shown(&old, &off, "https://192.0.2.9", now);
-    assert!(!text.contains("SAID ON"), "{text}");
-    let said = "node-1-bmc SAID ON 40s AGO, IN THIS OUTAGE: unless its power was cut since then,\nthis machine runs\n";
+    assert!(!text.contains("READ ON"), "{text}");
+    let said = "node-1-bmc READ ON 40s AGO, IN THIS OUTAGE: unless its power was cut since then,\nthis machine is running\n";
     let text = shown(
         &old,
         &self::fence(&spec, &json!([cut])),
@@ -203,7 +202,7 @@ fn what_a_device_said_to_an_earlier_incident_of_the_outage_it_has_said() {
     ] {
         let text = shown(said, &mut scene);
         let found = [
-            text.contains("SAID ON 40s AGO, IN THIS OUTAGE"),
+            text.contains("READ ON 40s AGO, IN THIS OUTAGE"),
             text.contains("NO DEVICE HAS BEEN READ"),
         ];
         assert_eq!(found, [is_on, is_silent], "{text}");
@@ -211,7 +210,7 @@ fn what_a_device_said_to_an_earlier_incident_of_the_outage_it_has_said() {
     // So has one that was probed since.
     let (mut scene, _) = self::scene("Off", "2027-01-02T18:00:40Z");
     let text = shown(said("Unknown", within), &mut scene);
-    assert!(!text.contains("SAID ON"), "{text}");
+    assert!(!text.contains("READ ON"), "{text}");
 }
 
 /// What another machine has answered says nothing of this one.
@@ -248,7 +247,7 @@ fn an_on_or_a_warning_that_came_while_somebody_read_is_a_new_sign() {
     assert!(refused(&fence(&spec, &json!([later]))).is_none());
     later["lastOnTime"] = json!("2027-01-02T18:00:50Z");
     let on = refused(&fence(&spec, &json!([later]))).expect("it is on");
-    let told = "came up while you read: FenceDevice node-1-bmc has said On of this machine at 2027-01-02T18:00:50Z";
+    let told = "changed meanwhile and was not confirmed: FenceDevice node-1-bmc read On at 2027-01-02T18:00:50Z";
     assert!(on.to_string().contains(told), "{on}");
     let mut warns = |words: &[&str]| {
         let status = before.status.as_mut().expect("a status");
@@ -258,7 +257,7 @@ fn an_on_or_a_warning_that_came_while_somebody_read_is_a_new_sign() {
     let contradicted = warns(&["it renews its Lease"]);
     let words = refused(&contradicted).expect("it is alive").to_string();
     assert!(
-        words.contains("Cannot be true: it renews its Lease"),
+        words.contains("Contradiction: it renews its Lease"),
         "{words}"
     );
     // Another one of a kind is new, and one that has gone is not.
@@ -270,7 +269,7 @@ fn an_on_or_a_warning_that_came_while_somebody_read_is_a_new_sign() {
     let fence = warns(&[]);
     scene.node.boot_id = "boot-9".to_owned();
     let news = Signs::of(&scene, &fence).news(&was).expect("it has booted");
-    assert!(news.contains("Node node-1 has booted"), "{news}");
+    assert!(news.contains("Node node-1 has rebooted"), "{news}");
 }
 
 /// A NodeFence of the node, with what it has read last.
@@ -304,7 +303,7 @@ fn a_word_is_refused_while_the_incident_reads_on_in_every_mode() {
             let on = fence(&spec, &json!([reading("node-1-bmc", state)]));
             let refused = against(&scene, &on).expect_err("it reads On");
             let told = format!(
-                "FenceDevice node-1-bmc reads {state} in NodeFence node-1-5c0ffee5, since 2027-01-02T18:00:30Z: the operator takes your word for nothing"
+                "manual confirmation rejected: FenceDevice node-1-bmc reads {state} in NodeFence node-1-5c0ffee5 since 2027-01-02T18:00:30Z;"
             );
             assert!(refused.starts_with(&told), "{refused}");
             for way_out in [
@@ -361,7 +360,7 @@ fn a_word_is_refused_where_it_would_move_nothing() {
     let refused = against(&scene, &refuted).expect_err("it counts for nothing");
     assert!(
         refused.contains(
-            "takes no word any more: FenceDevice bmc reads On; have the node fenced anew"
+            "accepts no manual confirmation: FenceDevice bmc reads On; to confirm again: "
         ),
         "{refused}"
     );

@@ -85,7 +85,7 @@ a volume detaches: ask again (after 6 minutes, or 1 of an error, that is D17),
 cannot be used gives 2 as well, with nothing on standard output and a message
 that begins with `error:`.";
 
-/// Tell why a pod does not get its volume
+/// Explain why a pod cannot attach its volume
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -102,8 +102,8 @@ pub struct Args {
     #[arg(short = 'A', long, conflicts_with_all = ["subject", "namespace"])]
     all_namespaces: bool,
 
-    /// In which form
-    #[arg(short, long, value_name = "FORM", default_value = "table",
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "table",
         value_parser = forms(&[Form::Table, Form::Json, Form::Yaml, Form::Name]))]
     output: Form,
 }

@@ -8,7 +8,7 @@ const NARRATIVE: &str = "\
 Node worker-1 (nodefence/worker-1-5c0ffee5, policy workers): Recovered
   every volume has detached, and the taint that says that the machine is out of
   service is gone again
-  CALLS FOR YOU DeadlineExceeded: Verifying has lasted for longer than policy
+  ACTION REQUIRED DeadlineExceeded: Verifying has lasted for longer than policy
   workers gives it
 
 2027-01-02 18:00:00 UTC

@@ -33,7 +33,7 @@ pub async fn again(cluster: &Cluster, fence: &NodeFence) -> Result<NodeFence, Er
     let now = open(cluster, &Name { name, of }).await?;
     if now.metadata.uid != fence.metadata.uid {
         return Err(Error::No(format!(
-            "NodeFence {} was deleted and made anew meanwhile: nothing was done; look at the new one (kubectl fence status {})",
+            "NodeFence {} was deleted and created again meanwhile, nothing was changed; see the new one (kubectl fence status {})",
             now.name_any(),
             now.spec.node_name
         )));
@@ -112,7 +112,7 @@ mod tests {
         let (done, decided) = changed(99, "uid-1").await;
         let words = done.expect_err("it changes all the time");
         assert!(
-            words.contains("has changed meanwhile, and nothing was done"),
+            words.contains("has changed meanwhile, nothing was changed"),
             "{words}"
         );
         assert_eq!(decided, ["1", "2", "3", "4", "5"]);
@@ -123,7 +123,7 @@ mod tests {
         let (done, decided) = changed(1, "uid-2").await;
         let words = done.expect_err("it is another one");
         assert!(
-            words.contains("was deleted and made anew meanwhile"),
+            words.contains("was deleted and created again meanwhile"),
             "{words}"
         );
         assert_eq!(decided, ["1"]);

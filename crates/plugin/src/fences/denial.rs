@@ -45,7 +45,7 @@ fn denial_of(fence: &NodeFence, ends_with_boot: bool) -> Denial {
     let by = denial.map(|it| format!(" by {} at {}: {}", it.user, it.time, it.reason));
     let of = match ends_with_boot {
         true => "in this boot",
-        false => "of whichever boot",
+        false => "in an unknown boot",
     };
     let name = fence.name_any();
     Denial {
@@ -101,7 +101,7 @@ mod tests {
         };
         for (of, boot) in [
             (json!({}), "in this boot"),
-            (json!({"bootID": null}), "of whichever boot"),
+            (json!({"bootID": null}), "in an unknown boot"),
             (json!({"nodeUID": null}), "in this boot"),
         ] {
             // What came of it, and what somebody else has let go of since, takes that back for nobody.
@@ -138,7 +138,7 @@ mod tests {
         let words = denied_beside(&unbound, &[denial(json!({}))])
             .expect("in some boot")
             .words;
-        assert!(words.contains("of whichever boot"), "{words}");
+        assert!(words.contains("in an unknown boot"), "{words}");
         let own = denial(json!({}));
         assert_eq!(denied_beside(&own, std::slice::from_ref(&own)), None);
         // One that a human has made names no boot; its record does.

@@ -35,11 +35,11 @@ impl WarningKind {
     /// What stands before the words.
     pub fn title(self) -> &'static str {
         match self {
-            Self::Escalated => "Calls for you",
-            Self::ProofInDoubt => "Do not go by the proof",
-            Self::ConfirmationRefused => "Do not go by the word",
-            Self::Contradiction => "Cannot be true",
-            Self::ContradictingDevice => "Said On when others had read Off",
+            Self::Escalated => "Action required",
+            Self::ProofInDoubt => "Proof in doubt",
+            Self::ConfirmationRefused => "Confirmation rejected",
+            Self::Contradiction => "Contradiction",
+            Self::ContradictingDevice => "Read On while others read Off",
         }
     }
 }

@@ -5,7 +5,7 @@ use super::super::reach::Reach;
 use super::super::{Done, Error};
 use super::document::{Remark, comments, document};
 use super::{hosts, scan, selector};
-use crate::table::quoted;
+use crate::table::{count, quoted};
 use clap::ArgGroup;
 use fencing_api::device::{
     CaKind, CaReference, FenceDevice, FenceDeviceSpec, RedfishDriver, SecretReference, TlsSettings,
@@ -21,22 +21,22 @@ Examples:
   Of Metal3's BareMetalHosts:
       kubectl fence generate devices --from-bmh > devices.yaml
 
-  Of BMCs whose machines nobody has written down:
+  Of BMCs that name their machines:
       kubectl fence generate devices --from-redfish-scan 10.20.0.11 10.20.0.12 \\
           --ca bmc-ca.pem > devices.yaml
 
---from-redfish-scan is the only command that talks to BMCs, and it only reads. \
-It asks those that you name, and no others, first without a login and then, once \
-you agree, with one. The password is typed, or taken from the environment \
-(NODE_FENCING_BMC_PASSWORD) or with --password-stdin from standard input.
+--from-redfish-scan is the only command that connects to BMCs, and it only \
+reads. It asks those that you name, first without a login, then with one after \
+you agree. Type the password, or set NODE_FENCING_BMC_PASSWORD, or use \
+--password-stdin.
 
-What is printed is read before it is applied: comments say where it comes from \
-and what is missing. What misses something is printed as a comment as a whole.";
+Review the output before you apply it. Comments give the source and what is \
+missing; an incomplete FenceDevice is printed as a comment.";
 
 /// Longest list of hosts in a command.
 const ALLOWED_HOSTS_MAX: usize = 400;
 
-/// Print FenceDevices of Metal3's hosts, or of what BMCs say
+/// Print FenceDevices of Metal3's hosts, or of scanned BMCs
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = EXAMPLES,
@@ -81,7 +81,8 @@ pub struct Common {
     #[arg(long, value_name = "NAME", value_parser = object_name)]
     pub ca_config_map: Option<String>,
 
-    /// Range that devices may be in though a rule of the operator denies it (loopback), as its --allow-device-cidr does; repeatable
+    /// Range that devices may be in although the operator denies it (loopback), as
+    /// its --allow-device-cidr; repeatable
     #[arg(long, value_name = "CIDR")]
     pub allow_device_cidr: Vec<Cidr>,
 }
@@ -164,9 +165,10 @@ pub async fn run(reach: &Reach, args: Args) -> Done {
     let (complete, all) = (complete.count(), proposals.devices.len());
     let left = match all - complete {
         0 => String::new(),
-        left => format!("; {left} lack something and are printed as comments"),
+        left => format!("; {left} incomplete, printed as comments"),
     };
-    eprintln!("{complete} FenceDevice(s) can be applied{left}");
+    let complete = count(complete, "FenceDevice", "FenceDevices");
+    eprintln!("{complete} can be applied{left}");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -238,7 +240,7 @@ pub fn pinning(address: &str) -> [Remark; 2] {
     };
     [
         Remark::words(
-            "If its certificate is self-signed, believe in that one alone: tls: {verification: Pinned, sha256Fingerprint: ...}, once you have seen at the BMC that it is this one:",
+            "If its certificate is self-signed, pin it (tls: {verification: Pinned, sha256Fingerprint: ...}) after comparing it with the BMC's own:",
         ),
         Remark::Command(format!(
             "openssl s_client -connect {host}{port} </dev/null | openssl x509 -noout -fingerprint -sha256"
@@ -252,7 +254,7 @@ pub fn sent_only_to(namespace: &str, secret: &str, hosts: &BTreeSet<String>) -> 
     let (words, hosts) = match joined.len() {
         1..=ALLOWED_HOSTS_MAX => ("So that it is sent to no other host:", joined),
         _ => (
-            "So that it is sent to no other host; write your BMCs' range, such as 10.20.0.0/16, where RANGE stands:",
+            "So that it is sent to no other host; replace RANGE by your BMCs' range, such as 10.20.0.0/16:",
             "RANGE".to_owned(),
         ),
     };

@@ -16,9 +16,9 @@ use super::devices::{
     Common, NODE, Proposal, Proposals, device, no_node, pinning, redfish, sent_only_to,
 };
 use super::document::Remark;
+use crate::table::quoted;
 use fencing_api::device::{FenceDeviceSpec, IpmiDriver};
 use fencing_api::names::is_dns_name;
-use crate::table::quoted;
 use fencing_cluster::client::AskError;
 use fencing_cluster::slim::SlimNode;
 use kube::api::ListParams;
@@ -139,16 +139,16 @@ async fn unread(cluster: &Cluster, error: &AskError) -> Error {
     let is_unknown = !forbidden && lacks_group(cluster).await;
     Error::No(match error {
         _ if is_unknown => format!(
-            "the cluster {} does not know BareMetalHosts ({API}): Metal3 is not installed there; name the cluster that has it with --context, or scan its BMCs with --from-redfish-scan",
+            "the cluster {} has no BareMetalHosts ({API}); select the cluster with Metal3 by --context, or use --from-redfish-scan",
             cluster.clients.server
         ),
         AskError::Refused {
             code: 403, message, ..
         } => format!(
-            "{message}; it takes the right to `list` `baremetalhosts` of `metal3.io`, in all namespaces unless --bmh-namespace names one: kubectl create clusterrole bmh-reader --verb=list --resource=baremetalhosts.metal3.io"
+            "{message}; name one by --bmh-namespace, or ask for: kubectl create clusterrole bmh-reader --verb=list --resource=baremetalhosts.metal3.io"
         ),
         error => format!(
-            "list baremetalhosts.metal3.io: {error}; see whether `kubectl get bmh -A` answers, then try again"
+            "list baremetalhosts.metal3.io: {error}; check `kubectl get bmh -A`, then try again"
         ),
     })
 }
@@ -234,10 +234,7 @@ fn proposal(
 ) -> Result<Proposal, String> {
     let bmc = host.bmc()?;
     if !is_dns_name(host.secret()) {
-        return Err(
-            "`spec.bmc.credentialsName` is not the name of a Secret, so nobody can log in there"
-                .to_owned(),
-        );
+        return Err("`spec.bmc.credentialsName` is not the name of a Secret".to_owned());
     }
     let mut remarks = Vec::new();
     let mut is_complete = true;
@@ -282,7 +279,7 @@ fn proposal(
         BmcAddress::Other { scheme, address } => {
             is_complete = false;
             remarks.push(Remark::Words(format!(
-                "Metal3 talks to it by the maker's own protocol `{scheme}`, for which there is no driver. If there is a Redfish service too, this is it; see whether it answers:"
+                "Metal3 uses the vendor protocol `{scheme}`, for which there is no driver. This is its Redfish service, if it has one; check that it answers:"
             )));
             remarks.push(Remark::Command(format!(
                 "curl --insecure {address}/redfish/v1/"
@@ -302,11 +299,14 @@ fn about_tls(host: &Host, address: &str, is_plaintext: bool) -> Vec<Remark> {
     let mut remarks = Vec::new();
     if is_plaintext {
         remarks.push(Remark::words(
-            "Metal3 talks to it by plain http, which shows the password to the network. Here it is https: enable that on the BMC, and correct the port. If the BMC has no https at all: address: http://..., with tls: {verification: None}.",
+            "Metal3 uses plain http, which exposes the password. Here it is https: enable that on the BMC, and correct the port.",
+        ));
+        remarks.push(Remark::words(
+            "If the BMC has no https: address: http://..., with tls: {verification: None}.",
         ));
     } else if host.checks_no_certificate() {
         remarks.push(Remark::words(
-            "Metal3 checks no certificate of it (disableCertificateVerification: true). Here it is checked in full: name its CA with tls.caRef.",
+            "Metal3 does not verify its certificate (disableCertificateVerification: true). Here it is verified: name its CA in tls.caRef.",
         ));
         remarks.extend(pinning(address));
     }

@@ -16,7 +16,7 @@ use super::Done;
 use super::reach::Reach;
 use clap::Subcommand;
 
-/// Print FenceDevices or a policy, ready to be read and applied
+/// Print FenceDevices or a policy to review and apply
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]

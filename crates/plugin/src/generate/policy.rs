@@ -31,8 +31,8 @@ Examples:
       kubectl fence generate policy --name workers --mode Observe \\
           --device-selector tier=bmc --wait 90s > policy.yaml
 
-Start with mode Observe, see what it would have done with `kubectl fence \
-history`, then go on to ConfirmOnly and PowerOff.";
+Start with mode Observe, review `kubectl fence history`, then change to \
+ConfirmOnly and PowerOff.";
 
 /// Print a NodeFencingPolicy
 #[derive(Debug, Default, clap::Args)]
@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(long, value_name = "SELECTOR", value_parser = selector)]
     pub device_selector: Option<LabelSelector>,
 
-    /// How long a node is silent before it is fenced, such as 90s [default: 60s]
+    /// How long a node is NotReady before it is fenced, such as 90s [default: 60s]
     #[arg(long, value_name = "TIME", value_parser = wait)]
     pub wait: Option<u32>,
 
@@ -66,11 +66,11 @@ pub struct Args {
     #[arg(long, value_name = "NODES", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub max_concurrent: Option<u32>,
 
-    /// Ask a human before each fence
+    /// Require an approval for each fence
     #[arg(long)]
     pub manual_approval: bool,
 
-    /// Turn the machine on again once its volumes have left it (mode PowerOff)
+    /// Power the machine on after its volumes are detached (mode PowerOff)
     #[arg(long)]
     pub power_on: bool,
 }
@@ -119,7 +119,7 @@ fn text(args: &Args) -> Result<String, Error> {
     let mode = args.mode.map_or(FenceMode::Observe, FenceMode::from);
     if args.power_on && mode != FenceMode::PowerOff {
         return Err(Error::Usage(format!(
-            "--power-on: with mode {mode:?} no machine is turned off, so none is turned on; add --mode PowerOff, or leave --power-on out"
+            "--power-on: mode {mode:?} powers no machine off, so none is powered on; add --mode PowerOff"
         )));
     }
     let policy = policy(args, mode)?;
@@ -135,9 +135,9 @@ fn remarks(args: &Args, mode: FenceMode) -> Vec<Remark> {
     let does = match mode {
         FenceMode::Observe => "it reports what would be done and changes nothing",
         FenceMode::ConfirmOnly => {
-            "it acts on a machine that is off already and sends no power command"
+            "it acts on a machine that is already off, and sends no power command"
         }
-        FenceMode::PowerOff => "it turns the machine off, verifies that it is, and acts",
+        FenceMode::PowerOff => "it powers the machine off, verifies that, and acts",
     };
     let mode = format!("Mode {mode:?}{default}: {does}.");
     let is_all = args.selector.as_ref() == Some(&LabelSelector::default());

@@ -46,7 +46,7 @@ pub struct ScanArgs {
     #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "from_bmh")]
     addresses: Option<String>,
 
-    /// Account that the scan logs in with, and only reads
+    /// User that the scan logs in with, to read
     #[arg(long, value_name = "USER", conflicts_with = "from_bmh")]
     username: Option<String>,
 
@@ -62,7 +62,7 @@ pub struct ScanArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "from_bmh")]
     ca: Option<PathBuf>,
 
-    /// Check no certificate: whoever answers gets the password
+    /// Do not verify certificates: any host that answers gets the password
     #[arg(long, conflicts_with_all = ["from_bmh", "ca"])]
     insecure: bool,
 
@@ -85,7 +85,7 @@ pub async fn devices(
     let way = Way::new(&args, common.rules())?;
     if args.insecure {
         complain(
-            "warning: --insecure: no certificate is checked, and whoever answers gets the password",
+            "warning: --insecure: certificates are not verified, any host that answers gets the password",
         );
     }
     let seen = stream::iter(&addresses)
@@ -101,7 +101,7 @@ pub async fn devices(
         .collect();
     if there.is_empty() {
         return Err(Error::No(
-            "no address answers as a Redfish service, so nobody is logged in to; correct the addresses".to_owned(),
+            "no address answers as a Redfish service; correct the addresses".to_owned(),
         ));
     }
     // Before anybody logs in: without Nodes it would be for nothing.
@@ -125,7 +125,7 @@ pub async fn devices(
             }
             Err(error) if !is_accepted && is_refusal(&error) => {
                 return Err(Error::No(format!(
-                    "{address} refused the user or the password; the same one is not tried at the others, so that no account is locked: type it again, or unlock the account there"
+                    "{address} rejected user or password, so no other BMC was tried; type it again, or unlock the account"
                 )));
             }
             Err(error) => silent.push(format!("{address}: {error}")),

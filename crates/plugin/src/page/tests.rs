@@ -99,7 +99,7 @@ fn a_page_has_the_whole_record_with_absolute_and_relative_times() {
         "<caption>Conditions of the NodeFence</caption>",
         "counts for nothing any more",
         "read On when others had read Off",
-        "Calls for you",
+        "Action required",
         "<svg class=\"chart\" role=\"img\"",
     ] {
         assert!(page.contains(told), "{told}\n{page}");

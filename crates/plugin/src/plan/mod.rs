@@ -77,8 +77,8 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = time)]
     grace: Option<SignedDuration>,
 
-    /// In which form
-    #[arg(short, long, value_name = "FORM", default_value = "table",
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "table",
         value_parser = forms(&[Form::Table, Form::Json, Form::Yaml, Form::Name]))]
     output: Form,
 }

@@ -108,7 +108,7 @@ impl Shown {
             return status;
         };
         // How it is with the Lease is not known since.
-        let words = format!("who leads is not known by now, {leader} did");
+        let words = format!("the leader is not known, it was {leader}");
         Status {
             operator: Operator::unknown(words),
             ..status
@@ -121,8 +121,7 @@ impl Shown {
         let watched = [watches.policies.trouble(), watches.fences.trouble(), nodes];
         let watched = watched.into_iter().flatten().map(|it| it.words);
         let all = watched.chain(self.unanswered.clone());
-        all.map(|it| format!("error: {it}; it is tried again"))
-            .collect()
+        all.map(|it| format!("error: {it}; retrying")).collect()
     }
 }
 
@@ -227,7 +226,7 @@ fn news(told: &mut Steps, status: &Status, now: Timestamp) -> String {
     let nodes = told.keys().filter(|(kind, _)| *kind == "node");
     let over = nodes.filter(|(_, node)| !has_more(node)).map(|of| {
         let step = format!(
-            "{0} <none> Over: nothing more is to come of it here; how it stands: kubectl fence status {0}\n",
+            "{0} <none> Over: no incident is due; see kubectl fence status {0}\n",
             of.1
         );
         (of.clone(), step)

@@ -1,15 +1,15 @@
 //! The screen: who leads, the policies, the open incidents, and the nodes that are down without one.
 
 use super::{Incident, Operator, Policy, ReadyNode, Status};
-use fencing_api::fence_status::{PowerOf, PowerReading};
 use crate::control::Lack;
 use crate::fences;
 use crate::leader::is_silent;
 use crate::name::Name;
 use crate::table::{age, bar, duration, or_none, quoted, table, wrapped};
+use fencing_api::fence_status::{PowerOf, PowerReading};
+use fencing_cluster::text::listed;
 use fencing_core::control::OFF_WHILE_RUNNING;
 use fencing_core::hold::HeldBy;
-use fencing_cluster::text::listed;
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 
@@ -53,7 +53,7 @@ pub(super) fn screen(
         Some(name) => {
             text += &wrapped(
                 &format!(
-                    "No policy governs {name}: see `kubectl fence status` for all policies, and their `spec.nodeSelector`"
+                    "No policy governs {name}; see `kubectl fence status` and `spec.nodeSelector`"
                 ),
                 0,
             )
@@ -82,7 +82,7 @@ pub(super) fn screen(
 fn leads(operator: &Operator, now: Timestamp) -> String {
     match (&operator.leader, operator.renew_time) {
         (Some(leader), Some(renewed)) if is_silent(operator.silent_from, now) => format!(
-            "NOBODY LEADS, or with a clock that is behind: {leader} has renewed its Lease {} ago; until one leads nothing is fenced, see kubectl fence check",
+            "NO LEADER, or its clock is behind: {leader} renewed its Lease {} ago, nothing is fenced; see kubectl fence check",
             age(renewed, now)
         ),
         (Some(leader), Some(renewed)) => format!(
@@ -136,7 +136,7 @@ fn aside(policy: &Policy) -> Option<String> {
             _ => ("a pause", "WHOSE".to_owned()),
         };
         return Some(format!(
-            "{name}: PAUSED by {paused}: it starts no new fence; to take {which} back: kubectl fence resume {name} --name {whose} --reason WHY"
+            "{name}: PAUSED by {paused}: it starts no new fence; to remove {which}: kubectl fence resume {name} --name {whose} --reason WHY"
         ));
     }
     let is_over = policy.reason.as_deref() == Some(HeldBy::Paused.as_str());
@@ -146,7 +146,7 @@ fn aside(policy: &Policy) -> Option<String> {
         true => None,
         false if is_over => None,
         false => Some(message.unwrap_or_else(|| {
-            format!("{name}: the operator has not looked at it yet (kubectl fence check)")
+            format!("{name}: the operator has not processed it yet (kubectl fence check)")
         })),
     }
 }
@@ -224,9 +224,9 @@ fn told(incident: &Incident, is_wide: bool, now: Timestamp) -> String {
             PowerOf::Outlets => ", of outlets",
         };
         let on = read.last_on_time.filter(|_| !read.speaks_against_a_word());
-        let on = on.map(|at| format!(", and said On {} ago", age(at, now)));
+        let on = on.map(|at| format!(", and read On {} ago", age(at, now)));
         let words = format!(
-            "FenceDevice {} has last read {:?}{of}, for {}{}",
+            "FenceDevice {} reads {:?}{of} for {}{}",
             read.device,
             read.power_state,
             age(read.since_time, now),
@@ -263,10 +263,7 @@ fn without_incident(status: &Status, about: Option<&Name>, now: Timestamp) -> St
         );
     }
     if let Some(unknown) = &status.unfenced_unknown {
-        text += &wrapped(
-            &format!("Whether other nodes are NotReady is not known: {unknown}"),
-            0,
-        );
+        text += &wrapped(&format!("Other NotReady nodes are not known: {unknown}"), 0);
     }
     text
 }

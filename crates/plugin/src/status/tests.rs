@@ -147,8 +147,7 @@ fn who_may_not_list_nodes_is_told_that_none_is_known() {
         Some("nodes is forbidden"),
     );
     let text = shown(&sight, None);
-    let told =
-        "No incident is open\nWhether other nodes are NotReady is not known: nodes is forbidden\n";
+    let told = "No incident is open\nOther NotReady nodes are not known: nodes is forbidden\n";
     assert!(text.ends_with(told), "{text}");
 }
 
@@ -178,16 +177,15 @@ fn the_mode_is_what_the_policy_says_now_and_a_pause_is_shown_with_who_and_until_
         let text = shown(&sight(policy_of(pause, &ready()), Vec::new(), None), None);
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let resume = "back: kubectl fence resume workers --name";
+    let resume = "kubectl fence resume workers --name";
     let text = told(&pause);
-    let own = format!("to take it {resume} ann --reason WHY");
+    let own = format!("to remove it: {resume} ann --reason WHY");
     assert!(text.contains(&own), "{text}");
-    let any = format!("to take a pause {resume} WHOSE --reason WHY");
+    let any = format!("to remove a pause: {resume} WHOSE --reason WHY");
     pause["pauseRequests"][0]["name"] = json!("ann@work");
     assert!(
-        told(&pause).contains(
-            "to take it back: kubectl fence resume workers --name 'ann@work' --reason WHY"
-        )
+        told(&pause)
+            .contains("to remove it: kubectl fence resume workers --name 'ann@work' --reason WHY")
     );
     pause["pauseRequests"][0]["name"] = json!("Ann B.");
     assert!(told(&pause).contains(&any));
@@ -295,11 +293,11 @@ fn what_a_yes_does_stands_above_what_may_be_typed() {
     for (mode, does) in [
         (
             "PowerOff",
-            "  mode PowerOff: a yes turns the machine off, hard\n",
+            "  mode PowerOff: an approval powers the machine off\n",
         ),
         (
             "ConfirmOnly",
-            "  mode ConfirmOnly: a yes turns nothing off, ",
+            "  mode ConfirmOnly: an approval powers nothing off; ",
         ),
     ] {
         let text = told(mode, "Manual");

@@ -10,7 +10,7 @@ use super::super::cluster::{Cluster, Error as ClusterError, Write};
 use super::super::now::{Wish, wanted};
 use super::super::output::print;
 use super::super::prompt::typed;
-use super::super::table::wrapped;
+use super::super::table::{count, wrapped};
 use super::super::{Done, Error, explain, fences};
 use super::{Args, PAUSE, devices, refuse_fenced};
 use fencing_api::fence::NodeFence;
@@ -57,7 +57,9 @@ pub(super) async fn run(cluster: &Cluster, args: Args) -> Done {
     let is_to_be_typed = args.confirm_node.is_none();
     print(&opening(name, &cluster.clients.server, is_to_be_typed))?;
     if typed(name, args.confirm_node)? != name {
-        return Err(Error::No(format!("that is not `{name}`: nothing is done")));
+        return Err(Error::No(format!(
+            "that is not the name of Node {name}; nothing was changed"
+        )));
     }
     let limit = args.wait.unwrap_or(SignedDuration::from_mins(30));
     let until = clock::since_boot() + limit.unsigned_abs();
@@ -65,7 +67,7 @@ pub(super) async fn run(cluster: &Cluster, args: Args) -> Done {
     let made = begin(cluster, &silent, reason, args.dry_run.write(ROLE)).await;
     let made = made.map_err(|error| {
         Error::No(format!(
-            "{error}; nothing was done: start the kubelet of Node {name} again"
+            "{error}; nothing was changed: start the kubelet of Node {name} again"
         ))
     })?;
     args.dry_run.told(&made, "created", [])?;
@@ -74,16 +76,15 @@ pub(super) async fn run(cluster: &Cluster, args: Args) -> Done {
 
 /// What is about to be done, and what is left to the user: a cordoned node is not turned on, whoever asked for the fence (`leave_off`).
 fn opening(node: &str, server: &str, is_to_be_typed: bool) -> String {
-    let ask = match is_to_be_typed {
-        true => " Type the node's name to have that done:",
-        false => "",
-    };
-    wrapped(
-        &format!(
-            "The machine of Node {node} of the cluster {server} is turned off hard, proven down, and turned on again; the last only when you have uncordoned the node, for somebody may work on a cordoned one. Do that from another terminal at stage PoweringOn, when the machine is off and nothing is attached to it (kubectl uncordon {node}): the quarantine keeps pods away until it has booted. Who does not within 15 minutes finds it left off.{ask}"
-        ),
-        0,
-    )
+    let mut lines = vec![
+        format!("The machine of Node {node} of the cluster {server} is powered off, confirmed off, and powered on again."),
+        format!("It is powered on only after you uncordon the node, within 15 minutes: kubectl uncordon {node}"),
+        "Do that from another terminal at stage PoweringOn: the machine is off, nothing is attached, and the quarantine keeps pods away until it has booted.".to_owned(),
+    ];
+    if is_to_be_typed {
+        lines.push("Type the node's name to start:".to_owned());
+    }
+    lines.iter().map(|it| wrapped(it, 0)).collect()
 }
 
 /// Once the kubelet is given up. Meanwhile somebody may have uncordoned the node, or a policy may have begun with it.
@@ -127,11 +128,11 @@ fn wished(
         return wanted(node, policies, all, wish);
     };
     let until = match denied.ends_with_boot {
-        true => "until the machine boots, or its NodeFence is deleted",
-        false => "until its NodeFence is deleted",
+        true => "valid until the machine boots or its NodeFence is deleted",
+        false => "valid until its NodeFence is deleted",
     };
     Err(format!(
-        "{}: a power cycle turns the machine off, hard, and on again, whoever is at it; ask them. That counts {until}; once they are done: kubectl delete nodefence {}, after which the policy of the node may fence it again",
+        "{}, {until}; ask that person, then: kubectl delete nodefence {} (its policy may then fence the node again)",
         denied.words, denied.fence
     ))
 }
@@ -142,9 +143,7 @@ async fn refuse_used(cluster: &Cluster, node: &NodeView) -> Result<(), Error> {
     let drain =
         format!("drain it first: kubectl drain {name} --ignore-daemonsets --delete-emptydir-data");
     if !node.unschedulable {
-        return Err(Error::No(format!(
-            "Node {name} is not cordoned, so pods may start on it at any moment: {drain}"
-        )));
+        return Err(Error::No(format!("Node {name} is not cordoned; {drain}")));
     }
     etcd::refuse_majority(cluster, name).await?;
     let there = ListParams::default().fields(&format!("spec.nodeName={name}"));
@@ -152,8 +151,8 @@ async fn refuse_used(cluster: &Cluster, node: &NodeView) -> Result<(), Error> {
     let work: Vec<String> = pods.iter().filter(|it| is_work(it)).map(told).collect();
     if !work.is_empty() {
         return Err(Error::No(format!(
-            "{} pod(s) on Node {name} would be lost: {}; {drain}",
-            work.len(),
+            "{} on Node {name} would be lost: {}; {drain}",
+            count(work.len(), "pod", "pods"),
             listed(&work, "", NAMED_MAX)
         )));
     }
@@ -164,8 +163,8 @@ async fn refuse_used(cluster: &Cluster, node: &NodeView) -> Result<(), Error> {
     match attached.is_empty() {
         true => Ok(()),
         false => Err(Error::No(format!(
-            "{} volume(s) are attached to Node {name}: {}; wait until Kubernetes has detached them, and see `kubectl fence diagnose node {name}` if it does not",
-            attached.len(),
+            "{} attached to Node {name}: {}; wait until detached, or see `kubectl fence diagnose node {name}`",
+            count(attached.len(), "volume is", "volumes are"),
             listed(&attached, "", NAMED_MAX)
         ))),
     }
@@ -198,17 +197,14 @@ async fn silent(cluster: &Cluster, name: &str, until: Duration) -> Result<NodeVi
             return Ok(node);
         }
         if !is_told {
-            print(&wrapped(
-                &format!(
-                    "Node {name} is Ready, and a Ready node is never fenced. Stop its kubelet now, as it would hang (on the machine: systemctl stop kubelet); this goes on when Kubernetes has given it up, which takes some 50 s."
-                ),
-                0,
-            ))?;
+            let fact = format!("Node {name} is Ready, and a Ready node is never fenced.");
+            let hint = "Stop its kubelet now (systemctl stop kubelet); this continues once the node is NotReady, in about 50 s.";
+            print(&(wrapped(&fact, 0) + &wrapped(hint, 0)))?;
             is_told = true;
         }
         if clock::since_boot() >= until {
             return Err(Error::No(format!(
-                "Node {name} is still Ready: nothing was done; stop its kubelet, and try again"
+                "Node {name} is still Ready, nothing was changed; stop its kubelet and try again"
             )));
         }
         sleep(PAUSE).await;
@@ -223,7 +219,7 @@ async fn follow(cluster: &Cluster, name: &str, until: Duration) -> Done {
         let fence = fence.ok_or_else(|| ClusterError::Absent {
             kind: "NodeFence".to_owned(),
             name: name.to_owned(),
-            way_out: "somebody has deleted it: see what stands on the node (kubectl describe node)"
+            way_out: "it was deleted; check the taints of the node (kubectl describe node)"
                 .to_owned(),
         })?;
         let line = wrapped(
@@ -242,7 +238,7 @@ async fn follow(cluster: &Cluster, name: &str, until: Duration) -> Done {
         }
         if clock::since_boot() >= until {
             return Err(Error::No(format!(
-                "NodeFence {name} has not ended in time, and goes on: `kubectl fence status {name} --watch` follows it"
+                "NodeFence {name} has not ended in time, and continues; follow it: kubectl fence status {name} --watch"
             )));
         }
         sleep(PAUSE).await;

@@ -1,5 +1,5 @@
-//! `kubectl fence test`: would a fence of this node work? The operator looks, with its own passwords and from where it stands; this machine
-//! talks to no BMC.
+//! `kubectl fence test`: would a fence of this node work? The operator probes its devices, with its own credentials and from its own network; this machine
+//! connects to no BMC.
 //!
 //! A request for a probe is an annotation of the FenceDevice, beside who asks and why, which the operator answers within seconds in its status. With `--power-cycle` it is
 //! the whole protocol on a drained node ([`cycle`]).
@@ -36,26 +36,25 @@ const REASON: &str = "would a fence work?";
 
 const EXAMPLES: &str = "\
 Examples:
-  Log in to all devices of a node, read the power, the identity, and whether \
-the user may turn it off:
+  Probe all devices of a node: login, power, identity, and the right to power off:
       kubectl fence test worker-3
 
-  The whole protocol, once, on a node that is drained; a Ready node is never \
-fenced, so it asks you to stop the kubelet there (systemctl stop kubelet) and \
-goes on when Kubernetes has given it up. A cordoned node is not turned on \
-again: uncordon it from another terminal at stage PoweringOn, when the machine is \
-off and nothing is attached to it; the quarantine keeps pods away until it has booted:
+  The whole protocol on a drained node. It asks you to stop the kubelet \
+(systemctl stop kubelet), since a Ready node is never fenced, and continues once \
+the node is NotReady. A cordoned node is not powered on: at stage PoweringOn \
+uncordon it from another terminal; the quarantine keeps pods away until it has \
+booted:
       kubectl drain worker-3 --ignore-daemonsets --delete-emptydir-data
       kubectl fence test worker-3 --power-cycle --reason \"new BMC firmware\"
       kubectl uncordon worker-3
 
-Asking for a probe takes the right to patch FenceDevices (ClusterRole \
-node-fencing-editor), --power-cycle the verb `fence` (node-fencing-fencer).
+A probe needs the right to patch FenceDevices (ClusterRole node-fencing-editor), \
+--power-cycle the verb `fence` (node-fencing-fencer).
 
-Exit codes: 0 a fence would work, 1 it would not, or nobody knows, 2 the \
-command line cannot be used.";
+Exit codes: 0 a fence would work, 1 it would not or is unknown, 2 invalid \
+command line.";
 
-/// Have the operator try the devices of a node
+/// Test the devices of a node
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, mut_arg("output", of_answers))]
 pub struct Args {
@@ -67,7 +66,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", conflicts_with = "power_cycle")]
     device: Option<String>,
 
-    /// Turn the machine off and on by a fence: of a drained node only
+    /// Power the machine off and on by a fence: of a drained node only
     #[arg(long, requires = "reason")]
     power_cycle: bool,
 
@@ -90,7 +89,7 @@ pub struct Args {
 /// What devices have answered has more forms than what was done.
 fn of_answers(output: Arg) -> Arg {
     output
-        .help("In which form")
+        .help("Output format")
         .value_parser(forms(&[Form::Table, Form::Json, Form::Yaml, Form::Name]))
         .default_value("table")
         .conflicts_with("power_cycle")
@@ -183,7 +182,7 @@ async fn refuse_fenced(cluster: &Cluster, node: &str) -> Result<(), Error> {
         .find(|it| it.spec.node_name == node && !it.is_ended());
     match open {
         Some(fence) => Err(Error::No(format!(
-            "Node {node} has an open incident, NodeFence {}, and until that has ended its devices are left to it; `kubectl fence status {node} --watch` follows it",
+            "Node {node} has an open incident, NodeFence {}, that uses its devices; wait until it has ended: kubectl fence status {node} --watch",
             fence.name_any()
         ))),
         None => Ok(()),
@@ -203,11 +202,11 @@ async fn devices(
     match (devices.is_empty(), named) {
         (false, _) => Ok(devices),
         (true, Some(named)) => Err(Error::No(format!(
-            "no FenceDevice `{named}` serves Node {}; see `kubectl get fencedevices -o wide`, and `spec.nodeName` or `spec.nodeSelector` there",
+            "no FenceDevice `{named}` serves Node {}; check `spec.nodeName` or `spec.nodeSelector` (kubectl get fencedevices -o wide)",
             node.name
         ))),
         (true, None) => Err(Error::No(format!(
-            "no FenceDevice serves Node {}: it can be fenced by a human's word only; write one (kubectl explain fencedevice.spec, or `kubectl fence generate devices`)",
+            "no FenceDevice serves Node {}, so it can be fenced only by manual confirmation; write one (kubectl fence generate devices)",
             node.name
         ))),
     }
@@ -235,7 +234,7 @@ async fn answers(
             let device = device.ok_or_else(|| ClusterError::Absent {
                 kind: "FenceDevice".to_owned(),
                 name: name.clone(),
-                way_out: "somebody has deleted it meanwhile".to_owned(),
+                way_out: "it was deleted meanwhile".to_owned(),
             })?;
             found.push(told(&device, &node.name, *at));
         }
@@ -258,9 +257,12 @@ fn told(device: &FenceDevice, node: &str, asked: Timestamp) -> Device {
     let answered = status.last_probe_time >= Some(asked);
     let ready = find(&status.conditions, READY);
     let message = match ready {
-        _ if !answered => "the operator has not answered: see whether it works (kubectl fence status), and ask again with a longer --wait".to_owned(),
+        _ if !answered => {
+            "the operator has not answered; check it (kubectl fence status), or set a longer --wait"
+                .to_owned()
+        }
         Some(it) => format!("{}: {}", it.reason, it.message),
-        None => "the operator has not looked at it yet".to_owned(),
+        None => "the operator has not probed it yet".to_owned(),
     };
     Device {
         name: device.name_any(),

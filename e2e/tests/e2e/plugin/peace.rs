@@ -233,7 +233,7 @@ async fn a_check_waits_for_no_kubeconfig_that_does_not_work() -> Result<()> {
     elsewhere["current-context"] = json!("nowhere");
     let directory = plane.files().directory();
     for (name, kubeconfig, told) in [
-        ("strange", Some(strange), "does not know you"),
+        ("strange", Some(strange), "rejected your login"),
         ("program", Some(program), "unable to run auth exec"),
         ("elsewhere", Some(elsewhere), "nowhere"),
         ("absent", None, "failed to read the kubeconfig"),

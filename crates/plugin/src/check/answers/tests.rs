@@ -176,7 +176,7 @@ async fn an_object_that_is_gone_is_told_as_that_and_not_as_an_operator_that_is_n
         ),
         (
             "the server could not find the requested resource",
-            "does not know `nodefencing.io`",
+            "has no API group nodefencing.io",
         ),
     ] {
         let server = Fake::start(move |_: &Seen| failure(404, message)).await;

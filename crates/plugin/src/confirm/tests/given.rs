@@ -10,7 +10,7 @@ fn nobody_is_sent_to_let_go_of_what_was_let_go_of() {
     let words = against(&scene, &fence).expect_err("it reads On");
     assert!(words.contains(cancel) && another(&fence).contains(cancel));
     fence.spec.desired_state = fencing_api::fence::DesiredState::Released;
-    let wait = "somebody has let go of it, wait until it has ended (kubectl fence status node-1 --watch), then kubectl fence";
+    let wait = "wait until it has ended (kubectl fence status node-1 --watch), then kubectl fence";
     for words in [
         against(&scene, &fence).expect_err("it reads On"),
         another(&fence),
@@ -32,12 +32,12 @@ fn what_speaks_against_a_word_goes_before_that_one_was_given() {
         let refused = refuse(scene, fence, None).expect_err("it is given once");
         refused.to_string()
     };
-    assert!(refused(&scene, &given).contains("has a human's word already"));
+    assert!(refused(&scene, &given).contains("already has a manual confirmation"));
     let status = given.status.as_mut().expect("a status");
     status.confirmation_refused = Some("FenceDevice bmc reads On".to_owned());
     let words = refused(&scene, &given);
     assert!(
-        words.contains("takes no word any more: FenceDevice bmc reads On"),
+        words.contains("accepts no manual confirmation: FenceDevice bmc reads On"),
         "{words}"
     );
     for condition in &mut scene.node.conditions {
@@ -45,7 +45,7 @@ fn what_speaks_against_a_word_goes_before_that_one_was_given() {
     }
     let words = refused(&scene, &given);
     assert!(
-        words.contains("Node node-1 is Ready: its machine runs"),
+        words.contains("Node node-1 is Ready, so its machine is running"),
         "{words}"
     );
     assert!(!words.contains("kubectl fence now"), "{words}");

@@ -17,7 +17,7 @@ fn who_confirms_what_is_held_is_told_that_it_is_read_again_after_that() {
         .push(serde_json::from_value(condition).expect("a condition"));
     let refused = against(&scene, &held).expect_err("it reads On");
     assert!(
-        refused.contains("asked again once nothing holds the incident (it is held: Storm; an approval lifts that: kubectl fence approve node-1 --reason WHY)"),
+        refused.contains("read again once the incident is no longer held (Storm; an approval lifts it: kubectl fence approve node-1 --reason WHY)"),
         "{refused}"
     );
 }
@@ -37,14 +37,14 @@ fn whoever_confirms_what_is_held_is_told_that_a_word_lifts_nothing() {
         let text = shown(&scene, &fence, "https://192.0.2.9", now);
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let held = "IT IS HELD (Storm): your word counts for 15 minutes and does not lift that; an approval does, and the machine is turned off then: kubectl fence approve node-1 --reason WHY If this";
-    let held = held.replace(" If this", " 0 pod(s)");
+    let held = "HELD (Storm): a confirmation is valid for 15 minutes and does not lift the hold; an approval does, and the machine is powered off then: kubectl fence approve node-1 --reason WHY If this";
+    let held = held.replace(" If this", " 0 pods are");
     let storm = told("Storm");
     assert!(storm.contains(&held), "{storm}");
     let paused = told("Paused");
     assert!(
         paused.contains(
-            "IT IS HELD (Paused): your word counts for 15 minutes and does not lift that 0 pod(s)"
+            "HELD (Paused): a confirmation is valid for 15 minutes and does not lift the hold 0 pods are"
         ),
         "{paused}"
     );
@@ -58,6 +58,6 @@ fn whoever_confirms_before_an_approval_is_told_that_one_is_needed() {
     let now = "2027-01-02T18:01:00Z".parse().expect("a time");
     let text = shown(&scene, &fence, "https://192.0.2.9", now);
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let told = "IT IS HELD (AwaitingApproval): your word counts for 15 minutes and does not lift that; an approval does: kubectl fence approve node-1 --reason WHY";
+    let told = "HELD (AwaitingApproval): a confirmation is valid for 15 minutes and does not lift the hold; an approval does: kubectl fence approve node-1 --reason WHY";
     assert!(text.contains(told), "{text}");
 }

@@ -189,10 +189,7 @@ fn nothing_becomes_less_checked_than_in_full() {
     let provider = json!({"spec": {"providerID": "metal3://metal3/host-3/m"}});
     for (bmc, told) in [
         ("redfish://10.0.0.1", "disableCertificateVerification: true"),
-        (
-            "redfish+http://10.0.0.1:8000",
-            "shows the password to the network",
-        ),
+        ("redfish+http://10.0.0.1:8000", "exposes the password"),
     ] {
         let unchecked = json!({"spec": {"bmc": {"disableCertificateVerification": true}}});
         let host = host("host-3", bmc, unchecked);

@@ -38,7 +38,7 @@ fn flags_have_their_places_in_the_policy() {
     assert_eq!(
         text,
         "---
-# Mode PowerOff: it turns the machine off, verifies that it is, and acts.
+# Mode PowerOff: it powers the machine off, verifies that, and acts.
 apiVersion: nodefencing.io/v1alpha1
 kind: NodeFencingPolicy
 metadata:

@@ -1,6 +1,7 @@
 //! With which account BMCs are logged in to, and that somebody agrees to it. A password is never on a command line, where every process sees it.
 
 use super::super::super::Error;
+use super::super::super::table::count;
 use fencing_drivers::credentials::Credentials;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
@@ -28,18 +29,16 @@ impl Account {
         password_stdin: bool,
         yes: bool,
     ) -> Result<Self, Error> {
+        let bmcs = count(bmcs, "BMC", "BMCs");
         if !yes && (password_stdin || !is_somebody_there()) {
             return Err(Error::Usage(format!(
-                "nobody is at a terminal to ask whether to log in to {bmcs} BMC(s): add --yes and --username, and give the password by {PASSWORD} or with --password-stdin"
+                "no terminal to confirm the login to {bmcs}; add --yes, --username, and {PASSWORD} or --password-stdin"
             )));
         }
         let username = username.map_or_else(|| asked("User of the BMCs:"), Ok)?;
-        let question =
-            format!("Log in to these {bmcs} BMC(s) as {username} and read their systems? [y/N]");
+        let question = format!("Log in to {bmcs} as {username} and read their systems? [y/N]");
         if !yes && !matches!(asked(&question)?.to_ascii_lowercase().as_str(), "y" | "yes") {
-            return Err(Error::No(
-                "nobody was logged in anywhere, as you say".to_owned(),
-            ));
+            return Err(Error::No("no BMC was logged in to".to_owned()));
         }
         let password = password(password_stdin)?;
         let data = BTreeMap::from([
@@ -70,7 +69,7 @@ fn asked(question: &str) -> Result<String, Error> {
     // An empty answer is a line of its own; the end of the input agrees to nothing.
     if io::stdin().lock().read_line(&mut line)? == 0 {
         return Err(Error::No(format!(
-            "`{question}` has no answer, for the input has ended: nothing is printed; answer it, or give the answers by flags, see --help"
+            "`{question}` has no answer, the input has ended; answer it, or use flags (--help)"
         )));
     }
     Ok(line.trim().to_owned())
@@ -87,7 +86,7 @@ fn password(from_stdin: bool) -> Result<String, Error> {
     }
     if !is_somebody_there() {
         return Err(Error::Usage(format!(
-            "nobody is at a terminal to type the password: give it by {PASSWORD} or with --password-stdin"
+            "no terminal to type the password at; set {PASSWORD}, or add --password-stdin"
         )));
     }
     Ok(rpassword::prompt_password("Password: ")?)

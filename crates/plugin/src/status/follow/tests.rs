@@ -202,7 +202,7 @@ async fn a_node_that_waits_for_its_policy_is_followed_until_it_is_ready() {
     // The last line tells why nothing follows.
     let last = lines.lines().last().expect("a line");
     assert!(
-        last.contains("node-1 <none> Over: nothing more is to come of it here"),
+        last.contains("node-1 <none> Over: no incident is due"),
         "{lines}"
     );
 }
@@ -243,7 +243,7 @@ fn a_pipe_is_told_what_has_changed_and_when() {
         open("w2", "Verifying", Some(escalated))
     };
     // What a warning says is said once.
-    let calls = "w2 w2-5c0ffee5 Verifying\n    CALLS FOR YOU DeviceFailed: bmc reads On\n";
+    let calls = "w2 w2-5c0ffee5 Verifying\n    ACTION REQUIRED DeviceFailed: bmc reads On\n";
     assert_eq!(
         at("2027-01-02T18:00:00.75Z", vec![two()]),
         format!("2027-01-02T18:00:00Z {calls}")
@@ -273,7 +273,7 @@ fn who_leads_is_not_claimed_of_an_api_server_that_does_not_answer() {
     );
     shown.unanswered = Some("connection refused".to_owned());
     let operator = shown.status(None, now).operator;
-    let words = "who leads is not known by now, operator-1 did";
+    let words = "the leader is not known, it was operator-1";
     assert_eq!(
         (operator.leader, operator.unknown.as_deref()),
         (None, Some(words))

@@ -24,7 +24,7 @@ Node worker-2 (nodefence/worker-2-5c0ffee5): Held for 20s, late for 10s
   Detaching > AwaitingRelease > Recovered
   Held: 51% of the nodes that policy workers selects have to be Ready, and 6 of
   12 are: it goes on by itself once there are more
-  CANNOT BE TRUE FenceDevice worker-2-bmc reads Off, and the kubelet has renewed
+  CONTRADICTION FenceDevice worker-2-bmc reads Off, and the kubelet has renewed
   its Lease since
 Node worker-1 (nodefence/worker-1-5c0ffee5): Fencing for 20s, escalates in 25s
   Checking > Claiming > Quiescing > [Fencing] > Verifying > Tainting > Detaching
@@ -157,9 +157,8 @@ fn what_people_and_devices_have_said_stands_with_the_incident() {
     assert!(short.ends_with(said), "{short}");
     assert!(!short.contains("READY"), "{short}");
     let wide = told(true);
-    let read = format!(
-        "{said}  FenceDevice worker-2-bmc has last read Unknown, for 19s, and said On 25s ago\n"
-    );
+    let read =
+        format!("{said}  FenceDevice worker-2-bmc reads Unknown for 19s, and read On 25s ago\n");
     assert!(wide.ends_with(&read), "{wide}");
     let row = "workers   PowerOff   12      11          2      1      1           True    <none>\n";
     assert!(wide.contains(row), "{wide}");

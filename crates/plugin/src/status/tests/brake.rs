@@ -24,7 +24,7 @@ fn what_a_brake_holds_is_approved_only_by_who_knows_better() {
         assert_eq!(incident.commands, commands);
         assert_eq!(incident.brake.as_deref(), Some(reason));
         let only = format!(
-            "Only if this machine is known to be dead: an approval lifts what holds it ({reason})"
+            "Only if this machine is known to be down: an approval lifts the hold ({reason})"
         );
         let sight = of_nothing();
         let status = Status {

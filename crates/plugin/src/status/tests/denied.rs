@@ -23,7 +23,7 @@ fn who_has_denied_another_fence_of_the_node_is_named_before_the_commands() {
         let more = json!({"spec": {"approval": approval}, "status": {"conditions": [over]}});
         fence("earlier", node, more)
     };
-    let ask = "Whoever has denied another fence may be at the machine: ask them (NodeFence earlier of Node node-1, in this boot, was denied by ann";
+    let ask = "Another fence was denied, ask that person first: NodeFence earlier of Node node-1, in this boot, was denied by ann";
     for (node, is_told) in [("node-1", true), ("node-2", false)] {
         sight.fences = vec![fence("node-1-5c0ffee5", "node-1", json!({})), ended(node)];
         let text = shown(&sight, None);

@@ -27,7 +27,7 @@ pub(super) async fn refuse_majority(cluster: &Cluster, node: &str) -> Result<(),
     keeps_majority(&members, node).map_err(Error::No)?;
     if members.iter().any(|it| is_on(it, node)) {
         complain(&format!(
-            "Node {node} hosts a member of etcd: {} are counted, by their pods; one that etcd still has and Kubernetes does not is not seen (etcdctl member list)",
+            "Node {node} hosts one of {} etcd members that have pods; compare with etcdctl member list",
             members.len()
         ));
     }
@@ -45,7 +45,7 @@ fn keeps_majority(members: &[Pod], node: &str) -> Result<(), String> {
     match ready >= majority {
         true => Ok(()),
         false => Err(format!(
-            "Node {node} hosts the etcd member {}, and without it {ready} of {all} would be Ready, where a majority is {majority}: the API server would stand still; see kubectl -n {NAMESPACE} get pods -l {LABEL} -o wide, and test it once enough of the others are Ready",
+            "without etcd member {} of Node {node}, {ready} of {all} would be Ready, {majority} required; see kubectl -n {NAMESPACE} get pods -l {LABEL} -o wide",
             member.name_any()
         )),
     }
@@ -113,7 +113,7 @@ mod tests {
             "Node cp-1",
             "member etcd-cp-1",
             "1 of 3",
-            "majority is 2",
+            "2 required",
             "kubectl -n kube-system get pods -l component=etcd",
         ] {
             assert!(refused.contains(words), "{refused}");

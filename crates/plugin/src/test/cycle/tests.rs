@@ -34,9 +34,13 @@ fn who_begins_is_told_to_uncordon_the_node_while_its_machine_is_off() {
     for is_to_be_typed in [true, false] {
         let told = opening("w1", "https://api", is_to_be_typed);
         let flat = told.split_whitespace().collect::<Vec<_>>().join(" ");
-        let way_out = "at stage PoweringOn, when the machine is off and nothing is attached to it (kubectl uncordon w1)";
-        assert!(flat.contains(way_out), "{told}");
-        assert_eq!(flat.ends_with("done:"), is_to_be_typed, "{told}");
+        for part in [
+            "kubectl uncordon w1",
+            "at stage PoweringOn: the machine is off, nothing is attached",
+        ] {
+            assert!(flat.contains(part), "no `{part}` in {told}");
+        }
+        assert_eq!(flat.ends_with("to start:"), is_to_be_typed, "{told}");
     }
 }
 
@@ -83,13 +87,13 @@ fn no_machine_is_cycled_under_the_hands_of_who_has_denied_a_fence() {
     wished(over).expect("nobody is at it");
     let words = wished(fence("Denied")).expect_err("ann is at it");
     assert!(words.contains("was denied by ann"), "{words}");
-    let way_out = "That counts until its NodeFence is deleted; once they are done: kubectl delete nodefence w-1-5c0ffee5,";
+    let way_out = "valid until its NodeFence is deleted; ask that person, then: kubectl delete nodefence w-1-5c0ffee5 ";
     assert!(words.contains(way_out), "{words}");
     let mut of_boot = fence("Denied");
     of_boot.spec.boot_id = Some(node.boot_id.clone());
     let words = wished(of_boot).expect_err("ann is at it");
     assert!(
-        words.contains("That counts until the machine boots, or"),
+        words.contains("valid until the machine boots or"),
         "{words}"
     );
 }

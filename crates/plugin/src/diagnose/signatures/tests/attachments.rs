@@ -94,7 +94,7 @@ fn d3_says_that_the_machine_is_down_by_a_proof_that_stands_and_by_nothing_else()
     let mut doubtful = proof("True");
     doubtful["status"]["contradictions"] = json!(["off, and it renewed its Lease"]);
     let found = of(vec![doubtful], |_| ());
-    assert!(seen(&found, "Cannot be true: off, and"), "{found:#?}");
+    assert!(seen(&found, "Contradiction: off, and"), "{found:#?}");
     assert!(commands(&found, "kubectl fence test"), "{found:#?}");
     let booted: fn(&mut Value) = |it| it["status"]["nodeInfo"]["bootID"] = json!("boot-2");
     let speaks: fn(&mut Value) = |it| it["status"]["conditions"][0]["status"] = json!("False");

@@ -246,8 +246,8 @@ fn d2_the_same_while_a_nodefence_is_open() {
     world.fences[0]["status"]["confirmationRefused"] = json!("the BMC reads On");
     world.fences[0]["status"]["contradictions"] = json!(["off, and it renewed its Lease"]);
     for says in [
-        "Do not go by the word: the BMC reads On",
-        "Cannot be true: off, and",
+        "Confirmation rejected: the BMC reads On",
+        "Contradiction: off, and",
     ] {
         assert!(seen(&world.only(), says), "{says}: {:#?}", world.only());
     }
