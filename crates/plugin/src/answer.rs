@@ -60,93 +60,63 @@ pub struct Args {
 /// A yes, in particular.
 #[derive(Debug, clap::Args)]
 pub struct Yes {
+    /// What every answer takes.
     #[command(flatten)]
-    args: Args,
+    pub args: Args,
 
     /// Approve although another fence of the node was denied in this boot (needed in
     /// mode PowerOff)
     #[arg(long)]
-    override_denial: bool,
+    pub override_denial: bool,
 }
 
 /// To end it, in particular.
 #[derive(Debug, clap::Args)]
 pub struct Cancel {
+    /// What every answer takes.
     #[command(flatten)]
-    args: Args,
+    pub args: Args,
 
     /// Cancel although an earlier power-off may still take effect
     #[arg(long)]
-    ignore_pending_off: bool,
+    pub ignore_pending_off: bool,
 }
 
 /// What is decided. To stop is safe, so only the first two take a verb of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
-    Approve { override_denial: bool },
+pub enum Answer {
+    /// Let it go on.
+    Approve,
+    /// End it, and begin no other for this outage.
     Deny,
-    Cancel { ignore_pending_off: bool },
+    /// End it before the taint.
+    Cancel,
+    /// Have the gate remove the taint.
     Release,
 }
 
-/// Yes.
+/// Gives it; `is_forced`: past a denial that stands, or an earlier power-off that may still take effect.
 ///
 /// # Errors
 /// [`Error`].
-pub async fn approve(cluster: &Cluster, yes: Yes) -> Done {
-    let override_denial = yes.override_denial;
-    give(cluster, yes.args, Answer::Approve { override_denial }).await
-}
-
-/// No.
-///
-/// # Errors
-/// [`Error`].
-pub async fn deny(cluster: &Cluster, args: Args) -> Done {
-    give(cluster, args, Answer::Deny).await
-}
-
-/// End it before the taint.
-///
-/// # Errors
-/// [`Error`].
-pub async fn cancel(cluster: &Cluster, cancel: Cancel) -> Done {
-    let ignore_pending_off = cancel.ignore_pending_off;
-    give(cluster, cancel.args, Answer::Cancel { ignore_pending_off }).await
-}
-
-/// Have the gate remove the taint.
-///
-/// # Errors
-/// [`Error`].
-pub async fn release(cluster: &Cluster, args: Args) -> Done {
-    give(cluster, args, Answer::Release).await
-}
-
-async fn give(cluster: &Cluster, args: Args, answer: Answer) -> Done {
+pub async fn give(cluster: &Cluster, answer: Answer, is_forced: bool, args: Args) -> Done {
     let all = fences::fences(cluster).await?;
     let fence = fences::open_among(cluster, &all, &args.name).await?;
-    answer.refuse(&fence)?;
-    if answer
-        == (Answer::Approve {
-            override_denial: false,
-        })
-        && let Some(denied) = fences::denied_beside(&fence, &all)
-    {
+    answer.refuse(&fence, is_forced)?;
+    let denied = fences::denied_beside(&fence, &all);
+    if let Some(denied) = denied.filter(|_| answer == Answer::Approve && !is_forced) {
         complain(&past_denial(&fence, &denied.words).map_err(Error::No)?);
     }
     let asker = cluster.asker().await?;
     // Whoever may patch a NodeFence may let go of it: this is the least of the roles that may.
     let write = args.dry_run.write("node-fencing-approver");
     let decide = |fence: &NodeFence| {
-        answer.refuse(fence)?;
+        answer.refuse(fence, is_forced)?;
         Ok(answer.patch(&asker, &args.reason))
     };
     let fence = fences::change(cluster, &fence, &write, decide).await?;
-    let follow = match answer {
-        Answer::Approve { .. } => args.dry_run.follow(&fence.spec.node_name),
-        Answer::Deny | Answer::Cancel { .. } | Answer::Release => None,
-    };
+    let follow = args.dry_run.follow(&fence.spec.node_name);
+    let follow = follow.filter(|_| answer == Answer::Approve);
     let notes = follow.into_iter().chain(answer.note(&fence));
     args.dry_run.told(&fence, answer.verbed(), notes)
 }
@@ -154,18 +124,18 @@ async fn give(cluster: &Cluster, args: Args, answer: Answer) -> Done {
 impl Answer {
     fn verbed(self) -> &'static str {
         match self {
-            Self::Approve { .. } => "approved",
+            Self::Approve => "approved",
             Self::Deny => "denied",
-            Self::Cancel { .. } => "cancelled",
+            Self::Cancel => "cancelled",
             Self::Release => "released",
         }
     }
 
     fn patch(self, asker: &Asker, reason: &str) -> Value {
         let decision = match self {
-            Self::Approve { .. } => ApprovalDecision::Approved,
+            Self::Approve => ApprovalDecision::Approved,
             Self::Deny => ApprovalDecision::Denied,
-            Self::Cancel { .. } | Self::Release => {
+            Self::Cancel | Self::Release => {
                 return json!({
                     "metadata": {"annotations": RELEASE.of(asker, reason)},
                     "spec": {"desiredState": DesiredState::Released},
@@ -178,11 +148,11 @@ impl Answer {
     }
 
     /// One was given, or it would change nothing.
-    fn refuse(self, fence: &NodeFence) -> Result<(), Error> {
+    fn refuse(self, fence: &NodeFence, is_forced: bool) -> Result<(), Error> {
         let words = match self {
-            Self::Approve { .. } => answered(fence).or_else(|| approved_in_vain(fence)),
+            Self::Approve => answered(fence).or_else(|| approved_in_vain(fence)),
             Self::Deny => answered(fence).or_else(|| denied_in_vain(fence)),
-            Self::Cancel { ignore_pending_off } => cancelled_in_vain(fence, ignore_pending_off),
+            Self::Cancel => cancelled_in_vain(fence, is_forced),
             Self::Release => released_in_vain(fence),
         };
         words.map_or(Ok(()), |words| Err(Error::No(words)))
@@ -191,9 +161,9 @@ impl Answer {
     /// What it does, or does not stop any more.
     fn note(self, fence: &NodeFence) -> Option<String> {
         match self {
-            Self::Approve { .. } => Some(fences::what_a_yes_does(fence.spec.fence.mode).to_owned()),
+            Self::Approve => Some(fences::what_a_yes_does(fence.spec.fence.mode).to_owned()),
             Self::Deny => not_stopped(fence),
-            Self::Cancel { .. } | Self::Release => not_let_go(fence),
+            Self::Cancel | Self::Release => not_let_go(fence),
         }
     }
 }
@@ -290,7 +260,7 @@ fn denied_in_vain(fence: &NodeFence) -> Option<String> {
 }
 
 /// Somebody has ended it already, the taint is set, or a machine may go down in the hands of whoever ends it.
-fn cancelled_in_vain(fence: &NodeFence, ignore_pending_off: bool) -> Option<String> {
+fn cancelled_in_vain(fence: &NodeFence, is_forced: bool) -> Option<String> {
     let name = fence.name_any();
     if fence.spec.desired_state == DesiredState::Released {
         return Some(done_already(fence, "cancelled"));
@@ -302,7 +272,7 @@ fn cancelled_in_vain(fence: &NodeFence, ignore_pending_off: bool) -> Option<Stri
             fences::stop(fence)
         ));
     }
-    (may_go_down(fence) && !ignore_pending_off).then(|| {
+    (may_go_down(fence) && !is_forced).then(|| {
         format!(
             "an earlier power-off of NodeFence {name} may still take effect (`status.attempts`); wait until kubectl fence explain {name} shows its result, or add --ignore-pending-off"
         )

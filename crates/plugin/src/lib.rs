@@ -59,6 +59,7 @@ pub mod unfenced;
 pub mod version;
 pub mod watched;
 
+use answer::Answer;
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -246,21 +247,26 @@ async fn run(args: Args) -> Done {
         Command::Explain(args) => explain::run(&Cluster::of(reach).await?, args).await,
         Command::Plan(args) => plan::run(&Cluster::of(reach).await?, args).await,
         Command::Test(args) => test::run(&Cluster::of(reach).await?, args).await,
-        Command::Approve(args) => answer::approve(&Cluster::of(reach).await?, args).await,
-        Command::Deny(args) => answer::deny(&Cluster::of(reach).await?, args).await,
+        Command::Approve(it) => give(reach, Answer::Approve, it.override_denial, it.args).await,
+        Command::Deny(args) => give(reach, Answer::Deny, false, args).await,
         Command::Confirm(args) => confirm::run(&Cluster::of(reach).await?, args).await,
         Command::Diagnose(args) => diagnose::run(&Cluster::of(reach).await?, args).await,
         Command::Dashboard(args) => dashboard::run(Cluster::of(reach).await?, args).await,
         Command::Generate(args) => generate::run(reach, args).await,
         Command::Now(args) => now::run(&Cluster::of(reach).await?, args).await,
-        Command::Cancel(args) => answer::cancel(&Cluster::of(reach).await?, args).await,
-        Command::Release(args) => answer::release(&Cluster::of(reach).await?, args).await,
+        Command::Cancel(it) => give(reach, Answer::Cancel, it.ignore_pending_off, it.args).await,
+        Command::Release(args) => give(reach, Answer::Release, false, args).await,
         Command::Report(args) => report::run(&Cluster::of(reach).await?, args).await,
         Command::Pause(args) => pause::run(&Cluster::of(reach).await?, args).await,
         Command::Resume(args) => pause::resume(&Cluster::of(reach).await?, args).await,
         Command::Version(args) => version::run(reach, args).await,
         Command::Completion(args) => completion(args.shell),
     }
+}
+
+async fn give(reach: &Reach, answer: Answer, is_forced: bool, args: answer::Args) -> Done {
+    let cluster = Cluster::of(reach).await?;
+    answer::give(&cluster, answer, is_forced, args).await
 }
 
 fn completion(shell: Shell) -> Done {
