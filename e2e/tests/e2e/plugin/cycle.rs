@@ -66,7 +66,7 @@ async fn a_drained_node_goes_through_the_whole_protocol_once() -> Result<()> {
     })?;
     let (code, said, complained) = typed;
     ensure!(code == 0, "{code}: {said}{complained}");
-    for words in ["Stop its kubelet now", "turned on again", "Recovered"] {
+    for words in ["Stop its kubelet now", "powered on again", "Recovered"] {
         ensure!(said.contains(words), "no `{words}` in {said}");
     }
     let after = lab.node(&outage.node).await?;
@@ -89,7 +89,7 @@ async fn nothing_is_cut_at_a_terminal(outage: &Outage) -> Result<()> {
     let (lab, node) = (&outage.lab, &outage.node);
     let line = format!("test {node} --power-cycle --reason \"new firmware\"");
     // The last of what is asked.
-    let question = "done:";
+    let question = "start:";
     disagree(&lab.control_plane, &line, question, "worker-9").await?;
     let mut terminal = Terminal::open(&lab.control_plane, &line, &[]).await?;
     terminal.reads(question).await?;
