@@ -7,6 +7,7 @@
 //! is a dry run. Without any Node there is nothing to guard, and nothing is asked.
 
 use super::cache::Caches;
+use super::foreign_text::is_of_guard;
 use fencing_api::conditions::{ADMISSION_GUARD_MISSING, ConditionStatus, find, set_condition};
 use fencing_cluster::client::{AskError, ask, patch_params};
 use jiff::Timestamp;
@@ -25,8 +26,6 @@ const LOOK_PERIOD: Duration = Duration::from_secs(60);
 const SECOND_LOOK: Duration = Duration::from_secs(5);
 /// Until a Node is looked for again, when there is none.
 const NO_NODE_PAUSE: Duration = Duration::from_secs(5);
-/// What the policy says to a label. Another refusal says nothing about the policy.
-pub const REFUSAL: &str = "the operator may change nothing of a Node but its taints";
 /// For the condition, the log and `check`.
 pub const MISSING: &str = "the API server accepts a change to a Node that deploy/admission.yaml forbids the operator: nothing limits what a \
                        bug or a stolen token of the operator does to Nodes; apply its ValidatingAdmissionPolicies and their bindings \
@@ -113,7 +112,7 @@ pub async fn look(client: &Client, node: &str) -> Guard {
     let nodes = Api::<Node>::all(client.clone());
     match ask(nodes.patch_metadata(node, &params, &Patch::Merge(label))).await {
         Ok(_) => Guard::Missing,
-        Err(AskError::Refused { message, .. }) if message.contains(REFUSAL) => Guard::Stands,
+        Err(AskError::Refused { message, .. }) if is_of_guard(&message) => Guard::Stands,
         Err(error) => {
             tracing::warn!(node, %error, "cannot tell whether the admission policies stand; looks again");
             Guard::Unknown

@@ -40,6 +40,7 @@ pub mod early;
 pub mod events;
 #[cfg(test)]
 pub(crate) mod fake;
+pub mod foreign_text;
 pub mod guard;
 pub mod health;
 pub mod history;

@@ -105,7 +105,7 @@ fn manifests_agree_with_the_crate() {
     );
     let account = "'system:serviceaccount:node-fencing-system:node-fencing-operator'";
     let admission = read("admission.yaml");
-    assert!(admission.contains(node_fencing_operator::shell::guard::REFUSAL));
+    assert!(admission.contains(node_fencing_operator::shell::foreign_text::REFUSAL));
     let compared = ["username == '", "username != '"].map(|it| admission.matches(it).count());
     assert_eq!(
         admission.matches(account).count(),

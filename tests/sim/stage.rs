@@ -12,7 +12,7 @@ use crate::operator::Operator;
 use crate::plan::{self, Plan};
 use crate::world::{Bmc, Machine, Switches, World};
 use fencing_drivers::clock;
-use node_fencing_operator::shell::guard::REFUSAL;
+use node_fencing_operator::shell::foreign_text::REFUSAL;
 use serde_json::{Value, json};
 use simapi::kinds::{DEVICE, Kind, LEASE, NODE, POD, POLICY, SECRET as SECRETS};
 use simapi::{Api, Refusal};

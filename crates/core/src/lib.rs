@@ -44,6 +44,7 @@ pub mod escalation;
 pub mod exclusions;
 #[cfg(any(test, feature = "testing"))]
 pub mod fixtures;
+pub mod foreign_text;
 pub mod history;
 pub mod hold;
 pub mod identity;

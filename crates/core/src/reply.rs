@@ -8,6 +8,7 @@ use super::answer::{DeviceReply, PodList, Reply};
 use super::attempt::OnResult;
 use super::decision::Effect;
 use super::device::{DeviceReadings, Level, speaks_against};
+use super::foreign_text::is_denial;
 use super::manual_confirmation;
 use super::memory::Memory;
 use super::observed::PodView;
@@ -138,18 +139,6 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
             refute(settings, memory, &reported);
         }
     }
-}
-
-/// Are these the API server's words for the denial of an admission policy or a webhook, or for a webhook that does not answer? Only RBAC
-/// is known by its 403: a policy that names no reason denies with 422, a webhook with 400, and one that does not answer is 500
-/// (`k8s.io/apiserver/pkg/admission/plugin/{policy/validating,webhook}`, v1.36).
-fn is_denial(message: &str) -> bool {
-    let phrases = [
-        " denied request: ",
-        " denied the request",
-        "failed calling webhook ",
-    ];
-    phrases.iter().any(|phrase| message.contains(phrase))
 }
 
 fn failed(memory: &mut Memory, asked: Asked, message: &str, now: Duration) {

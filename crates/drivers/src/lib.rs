@@ -33,6 +33,7 @@ pub mod clock;
 pub mod confirm;
 pub mod credentials;
 pub mod error;
+pub mod foreign_text;
 pub mod http;
 pub mod ipmi;
 pub mod limit;

@@ -13,6 +13,7 @@ pub use error::Error;
 pub use now::wall;
 pub use write::Write;
 
+use super::foreign_text::{Sign, mentions};
 use super::output::complain;
 use super::reach::Reach;
 use fencing_cluster::client::{AskError, Clients, ask_within};
@@ -38,8 +39,6 @@ const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// Limit of one that writes: the API server may wait for a webhook before it answers, for 30 s at most (upstream's
 /// pkg/apis/admissionregistration/validation).
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-/// What the API server answers to a path of a group that it does not know, in plain text.
-const NO_SUCH_GROUP: &str = "404 page not found";
 /// As the API server's audit log knows this program: it is not the operator.
 const AGENT: &str = concat!("kubectl-fence/", env!("CARGO_PKG_VERSION"));
 /// Field manager of what a user writes, as managedFields show it. Flux takes away what a manager has written whose name begins with `kubectl`.
@@ -268,7 +267,7 @@ impl Cluster {
                 code: 403,
                 reason,
                 message,
-            } if reason == "Forbidden" && !message.contains("ValidatingAdmissionPolicy") => {
+            } if reason == "Forbidden" && !Sign::AdmissionPolicy.is_in(&message) => {
                 Error::Forbidden { message, role }
             }
             AskError::Refused { code: 401, .. } => Error::Unauthorized(self.clients.server.clone()),
@@ -276,7 +275,7 @@ impl Cluster {
                 Error::NotInstalled(self.clients.server.clone())
             }
             // To a group that it does not know the API server has no Status.
-            AskError::Unknown(words) if is_ours && words.starts_with(NO_SUCH_GROUP) => {
+            AskError::Unknown(words) if is_ours && Sign::NoSuchGroup.is_in(&words) => {
                 Error::NotInstalled(self.clients.server.clone())
             }
             AskError::Refused { message, .. } => Error::Refused(message),
@@ -290,7 +289,7 @@ impl Cluster {
 
 /// Is there no object of this name? Not because nobody knows the kind.
 fn is_absent(error: &AskError, name: &str) -> bool {
-    matches!(error, AskError::Refused { code: 404, message, .. } if message.contains(&format!("\"{name}\"")))
+    matches!(error, AskError::Refused { code: 404, message, .. } if mentions(message, &format!("\"{name}\"")))
 }
 
 /// Why an object of ours is left out.

@@ -34,6 +34,7 @@ pub mod diagnose;
 pub mod dry_run;
 pub mod explain;
 pub mod fences;
+pub mod foreign_text;
 pub mod generate;
 pub mod history;
 pub mod leader;

@@ -210,7 +210,10 @@ async fn a_guard_that_is_missing_is_a_failure() {
         missing.has_failed() && missing.words == guard::MISSING,
         "{missing}"
     );
-    let (code, body) = failure(403, &format!("denied: {}", guard::REFUSAL));
+    let (code, body) = failure(
+        403,
+        &format!("denied: {}", crate::shell::foreign_text::REFUSAL),
+    );
     cluster.put("PATCH /api/v1/nodes/worker-1", code, body);
     assert_eq!(
         admission(clients, "ns").await,

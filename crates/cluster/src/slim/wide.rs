@@ -61,6 +61,11 @@ impl WideNode {
         self.view().marked_by().is_some()
     }
 
+    /// Is it neither down nor marked?
+    pub fn is_well(&self) -> bool {
+        !self.is_down() && !self.is_marked()
+    }
+
     /// Does the kubelet say that it has the volume mounted?
     pub fn has_in_use(&self, unique: &str) -> bool {
         let mut names = self.status.volumes_in_use.iter().flatten();

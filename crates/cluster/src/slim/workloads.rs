@@ -106,6 +106,16 @@ impl SlimPod {
         self.metadata.deletion_timestamp.is_some()
     }
 
+    /// Has it not started, and is it not to go?
+    pub fn is_pending(&self) -> bool {
+        self.status.phase == "Pending" && !self.is_deleting()
+    }
+
+    /// Is it on this node?
+    pub fn is_on(&self, node: &str) -> bool {
+        self.spec.node_name.as_deref() == Some(node)
+    }
+
     /// Is it ready?
     pub fn is_ready(&self) -> bool {
         self.holds("Ready").is_some()

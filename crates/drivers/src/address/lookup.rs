@@ -3,6 +3,7 @@
 //! The DNS of a cluster may stand on the rack that is down. A name that has been found once is then looked for where it led last: what may be
 //! sent there is judged as ever (S16), and the device still has to say who it is (S5).
 
+use crate::foreign_text::is_temporary;
 use futures::future::{BoxFuture, FutureExt, Shared};
 use std::collections::HashMap;
 use std::fmt;
@@ -145,14 +146,11 @@ impl Lookup {
     }
 }
 
-/// Does the resolver say that it has no answer now, and not that there is no such name? Of the codes of getaddrinfo(3) the standard library hands
-/// on nothing but the words of glibc or musl.
+/// Does the resolver say that it has no answer now, and not that there is no such name?
 fn is_for_now(error: &io::Error) -> bool {
-    let words = error.to_string();
-    let mut temporary = ["Temporary failure in name resolution", "Try again"].iter();
     error.kind() == io::ErrorKind::TimedOut
         || error.raw_os_error().is_some()
-        || temporary.any(|it| words.contains(it))
+        || is_temporary(&error.to_string())
 }
 
 impl Default for Lookup {

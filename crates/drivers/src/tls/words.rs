@@ -2,6 +2,7 @@
 
 use super::PinMismatch;
 use crate::error::printable;
+use crate::foreign_text::{Flaw, flaw};
 use jiff::Timestamp;
 use rustls::pki_types::UnixTime;
 use rustls::{CertificateError, OtherError};
@@ -37,9 +38,8 @@ pub(super) fn of_holder(error: rustls::Error) -> rustls::Error {
 /// What is wrong with a certificate, what can be done on the device, and whether a pin helps: it does not where the certificate cannot
 /// even be read.
 fn unusable(problem: &CertificateError) -> (String, bool) {
-    let text = format!("{problem:?}");
-    let is = |name: &str| text.contains(name);
-    if is("UnsupportedCertVersion") {
+    let flaw = flaw(problem);
+    if flaw == Some(Flaw::Version) {
         let words = "its certificate is of X.509 version 1 or 2, and only version 3 is read; make one of version 3 on the device";
         return (words.to_owned(), false);
     }
@@ -55,13 +55,13 @@ fn unusable(problem: &CertificateError) -> (String, bool) {
         );
         return (words, true);
     }
-    if is("CaUsedAsEndEntity") {
+    if flaw == Some(Flaw::CaAsDevice) {
         let words =
             "its certificate is that of a CA, to which no chain leads; renew it on the device";
         return (words.to_owned(), true);
     }
     let words = "its certificate cannot be used; renew it on the device";
-    (words.to_owned(), is("InvalidPurpose"))
+    (words.to_owned(), flaw == Some(Flaw::Purpose))
 }
 
 /// Why a handshake failed, and the way out.

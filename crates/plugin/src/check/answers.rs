@@ -1,6 +1,7 @@
 //! What the API server's first answers mean for whoever has typed the command: the operator's own words are for a pod with a service account.
 
 use super::super::cluster::{Cluster, Error as ClusterError};
+use super::super::foreign_text::Sign;
 use fencing_cluster::client::AskError;
 use fencing_cluster::preflight::Error;
 
@@ -29,8 +30,7 @@ pub(super) fn words(cluster: &Cluster, error: Error) -> Result<String, ClusterEr
         } => format!(
             "{server} is asked {what} and does not know the path: {message}; that is no API server of Kubernetes, see `server` of the kubeconfig, or name another context with --context"
         ),
-        // hyper's word for a way that does not come about.
-        AskError::Unknown(words) if words.contains("(Connect)") => format!(
+        AskError::Unknown(words) if Sign::NoConnection.is_in(&words) => format!(
             "{server} does not answer: {words}; see whether `kubectl get --raw /version` answers, and `server` of the kubeconfig"
         ),
         AskError::Unknown(words) => format!(

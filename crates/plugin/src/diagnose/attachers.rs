@@ -18,25 +18,18 @@ pub struct Attachers<'a> {
 
 /// Those of this driver.
 pub fn of<'a>(index: &Index<'a>, driver: &str) -> Attachers<'a> {
-    let pods = index.facts.pods.items.iter().filter(|it| !it.is_finished());
-    let all: Vec<&SlimPod> = pods.filter(|it| container(it).is_some()).collect();
-    let own: Vec<&SlimPod> = all
-        .iter()
-        .copied()
-        .filter(|it| it.mentions(driver))
-        .collect();
+    let pods = || index.facts.pods.items.iter();
+    let all = pods().filter(|it| !it.is_finished() && container(it).is_some());
+    let all: Vec<&SlimPod> = all.collect();
+    let own = all.iter().copied().filter(|it| it.mentions(driver));
+    let own: Vec<&SlimPod> = own.collect();
     if !own.is_empty() {
         return Attachers {
             pods: own,
             is_sure: true,
         };
     }
-    let named = index
-        .facts
-        .pods
-        .items
-        .iter()
-        .filter(|it| it.mentions(driver));
+    let named = pods().filter(|it| it.mentions(driver));
     let namespaces: BTreeSet<String> = named.filter_map(ResourceExt::namespace).collect();
     let is_beside = |pod: &&SlimPod| pod.namespace().is_some_and(|it| namespaces.contains(&it));
     let beside: Vec<&SlimPod> = all.iter().copied().filter(is_beside).collect();
@@ -61,22 +54,17 @@ pub fn attaches_nothing(index: &Index<'_>, driver: &str) -> bool {
 
 /// The attacher's container in a pod.
 pub fn container(pod: &SlimPod) -> Option<&str> {
+    let is_attacher = |it: &str| it.contains("csi-attacher") || it.contains("external-attacher");
     let mut containers = pod.spec.containers.iter();
-    let found = containers.find(|it| {
-        let names = [it.name.as_str(), it.image.as_str()];
-        names
-            .iter()
-            .any(|name| name.contains("csi-attacher") || name.contains("external-attacher"))
-    })?;
+    let found = containers.find(|it| is_attacher(&it.name) || is_attacher(&it.image))?;
     Some(&found.name)
 }
 
 /// How such a pod is, in words.
 pub fn told(index: &Index<'_>, pod: &SlimPod) -> String {
     let node = pod.spec.node_name.as_deref();
-    let is_down = node
-        .and_then(|it| index.node(it))
-        .is_some_and(WideNode::is_down);
+    let machine = node.and_then(|it| index.node(it));
+    let is_down = machine.is_some_and(WideNode::is_down);
     let place = match node {
         None => "waits for a node".to_owned(),
         Some(node) if is_down => format!("is on node {node}, which is not Ready itself"),

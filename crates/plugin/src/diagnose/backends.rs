@@ -2,6 +2,7 @@
 //!
 //! It is data (`backends.yaml`), each row with its sources, so that a reader can look it up and a contributor can add one without a program.
 
+use crate::foreign_text::says_one_of;
 use k8s_openapi::api::core::v1::PersistentVolume;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -113,8 +114,7 @@ impl Backend {
 
     /// Does its driver say that a volume is in use elsewhere?
     pub fn says_in_use(&self, words: &str) -> bool {
-        let words = words.to_lowercase();
-        self.in_use.iter().any(|it| words.contains(&it.says))
+        says_one_of(words, self.in_use.iter().map(|it| it.says.as_str()))
     }
 
     /// Its vendor's commands for this volume.

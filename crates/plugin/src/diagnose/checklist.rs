@@ -66,6 +66,9 @@ pub struct NodeSheet {
     pub name: String,
     /// Ready, since when, and whether it is marked.
     pub state: String,
+    /// It is not Ready.
+    #[serde(skip)]
+    pub is_down: bool,
     /// The open NodeFence of it.
     pub fence: Option<String>,
     /// Volumes that the kubelet has mounted.
@@ -198,13 +201,9 @@ pub fn checklist(index: &Index<'_>, scope: &Scope) -> Option<Checklist> {
         }
         Kind::Claim => (index.users(namespace, name).to_vec(), vec![name.clone()]),
         Kind::Pod => {
-            let pods = index.facts.pods.items.iter();
-            let is_meant = |it: &&SlimPod| {
-                it.name_any() == *name && it.namespace().as_ref() == Some(namespace)
-            };
-            let pods: Vec<&SlimPod> = pods.filter(is_meant).collect();
-            let claims = pods.iter().flat_map(|it| it.claims()).collect();
-            (pods, claims)
+            let pod = index.pod(namespace, name);
+            let claims = pod.map(SlimPod::claims);
+            (pod.into_iter().collect(), claims.unwrap_or_default())
         }
     };
     Some(Checklist {
@@ -223,6 +222,7 @@ fn of_node(index: &Index<'_>, node: &WideNode) -> NodeSheet {
     let attachments = index.attachments_on(&name).iter();
     NodeSheet {
         state: index.state(node),
+        is_down: node.is_down(),
         fence: index.fence(&name).map(ResourceExt::name_any),
         volumes_in_use: node.status.volumes_in_use.as_ref().map_or(0, Vec::len),
         attachments: attachments.map(|it| of_attachment(it)).collect(),
@@ -243,7 +243,7 @@ fn of_pod(index: &Index<'_>, pod: &SlimPod) -> PodSheet {
         },
         node_state: machine.map(|it| index.state(it)),
         node,
-        owner: index.owner(pod),
+        owner: index.owner(pod).to_string(),
         strategy: index.rollout(pod).map(|it| it.strategy().to_owned()),
         scheduler: pod.unschedulable().map(ToOwned::to_owned),
         events: events
@@ -331,18 +331,15 @@ fn of_attachment(attachment: &SlimAttachment) -> AttachmentSheet {
 }
 
 fn of_driver(index: &Index<'_>, name: &str, users: &[&SlimPod]) -> DriverSheet {
-    let object = index
-        .facts
-        .drivers
-        .items
-        .iter()
-        .find(|it| it.name_any() == name);
+    let mut drivers = index.facts.drivers.items.iter();
+    let object = drivers.find(|it| it.name_any() == name);
     let csi_nodes = index.facts.csi_nodes.items.iter();
     let having = csi_nodes.filter(|it| it.spec.drivers.iter().any(|it| it.name == name));
     let having: Vec<String> = having.map(ResourceExt::name_any).collect();
     let nodes = users.iter().filter_map(|it| it.spec.node_name.clone());
     let is_complete = index.facts.csi_nodes.is_complete();
     let serving = attachers::of(index, name);
+    let attachers = serving.pods.iter();
     DriverSheet {
         name: name.to_owned(),
         attach_required: object.map(|it| it.spec.attach_required.unwrap_or(true)),
@@ -350,11 +347,7 @@ fn of_driver(index: &Index<'_>, name: &str, users: &[&SlimPod]) -> DriverSheet {
         missing_on: nodes
             .filter(|it| is_complete && !having.contains(it))
             .collect(),
-        attachers: serving
-            .pods
-            .iter()
-            .map(|it| attachers::told(index, it))
-            .collect(),
+        attachers: attachers.map(|it| attachers::told(index, it)).collect(),
         attachers_known: serving.is_sure,
     }
 }

@@ -65,6 +65,11 @@ impl<T> Listed<T> {
     pub fn is_complete(&self) -> bool {
         self.unknown.is_none()
     }
+
+    /// Why it is not all, of this kind, and whether a right is missing.
+    pub fn gap(&self, kind: &'static str) -> (&'static str, Option<&str>, bool) {
+        (kind, self.unknown.as_deref(), self.is_forbidden)
+    }
 }
 
 /// Everything that was read.
@@ -117,44 +122,33 @@ impl Facts {
 
     /// Is a right missing to read all of it?
     pub fn is_forbidden(&self) -> bool {
-        [
-            self.nodes.is_forbidden,
-            self.pods.is_forbidden,
-            self.claims.is_forbidden,
-            self.volumes.is_forbidden,
-            self.classes.is_forbidden,
-            self.attachments.is_forbidden,
-            self.csi_nodes.is_forbidden,
-            self.drivers.is_forbidden,
-            self.events.is_forbidden,
-            self.replica_sets.is_forbidden,
-            self.deployments.is_forbidden,
-            self.fences.is_forbidden,
-            self.policies.is_forbidden,
-        ]
-        .contains(&true)
+        self.gaps().iter().any(|(.., is_forbidden)| *is_forbidden)
     }
 
     /// What could not be read, and why, each in one sentence.
     pub fn unknown(&self) -> Vec<String> {
-        let all = [
-            ("Nodes", &self.nodes.unknown),
-            ("pods", &self.pods.unknown),
-            ("PersistentVolumeClaims", &self.claims.unknown),
-            ("PersistentVolumes", &self.volumes.unknown),
-            ("StorageClasses", &self.classes.unknown),
-            ("VolumeAttachments", &self.attachments.unknown),
-            ("CSINodes", &self.csi_nodes.unknown),
-            ("CSIDrivers", &self.drivers.unknown),
-            ("Events", &self.events.unknown),
-            ("ReplicaSets", &self.replica_sets.unknown),
-            ("Deployments", &self.deployments.unknown),
-            ("NodeFences", &self.fences.unknown),
-            ("NodeFencingPolicies", &self.policies.unknown),
-        ];
-        let told = all.into_iter();
-        let told = told.filter_map(|(kind, why)| Some(format!("{kind}: {}", why.as_ref()?)));
+        let gaps = self.gaps().into_iter();
+        let told = gaps.filter_map(|(kind, why, _)| Some(format!("{kind}: {}", why?)));
         told.collect()
+    }
+
+    /// Of each kind why not all of it is known, and whether a right is missing for it.
+    fn gaps(&self) -> [(&'static str, Option<&str>, bool); 13] {
+        [
+            self.nodes.gap("Nodes"),
+            self.pods.gap("pods"),
+            self.claims.gap("PersistentVolumeClaims"),
+            self.volumes.gap("PersistentVolumes"),
+            self.classes.gap("StorageClasses"),
+            self.attachments.gap("VolumeAttachments"),
+            self.csi_nodes.gap("CSINodes"),
+            self.drivers.gap("CSIDrivers"),
+            self.events.gap("Events"),
+            self.replica_sets.gap("ReplicaSets"),
+            self.deployments.gap("Deployments"),
+            self.fences.gap("NodeFences"),
+            self.policies.gap("NodeFencingPolicies"),
+        ]
     }
 }
 

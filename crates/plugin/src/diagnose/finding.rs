@@ -1,7 +1,7 @@
 //! What a diagnosis has found: which signature, on which objects, why, by what it was seen, and the way out as commands to copy.
 
 use super::super::table::{WIDTH, wrapped};
-use fencing_cluster::slim::SlimPod;
+use fencing_cluster::slim::{SlimAttachment, SlimPod};
 use fencing_cluster::text::listed;
 use kube::ResourceExt;
 use schemars::JsonSchema;
@@ -72,22 +72,33 @@ impl Object {
         }
     }
 
-    /// A pod.
-    pub fn pod(pod: &SlimPod) -> Self {
+    /// One of a namespace.
+    pub fn of(kind: &'static str, namespace: &str, name: &str) -> Self {
         Self {
-            kind: "pod",
-            namespace: pod.namespace(),
-            name: pod.name_any(),
+            namespace: Some(namespace.to_owned()),
+            ..Self::of_cluster(kind, name)
         }
     }
 
-    /// A claim.
-    pub fn claim(namespace: &str, name: &str) -> Self {
-        Self {
-            kind: "pvc",
-            namespace: Some(namespace.to_owned()),
-            name: name.to_owned(),
-        }
+    /// A Node.
+    pub fn node(name: &str) -> Self {
+        Self::of_cluster("node", name)
+    }
+
+    /// A PersistentVolume.
+    pub fn volume(name: &str) -> Self {
+        Self::of_cluster("pv", name)
+    }
+
+    /// A VolumeAttachment, and its volume.
+    pub fn attachment(attachment: &SlimAttachment) -> impl Iterator<Item = Self> {
+        let own = Self::of_cluster("volumeattachment", &attachment.name_any());
+        std::iter::once(own).chain(attachment.volume().map(Self::volume))
+    }
+
+    /// A pod.
+    pub fn pod(pod: &SlimPod) -> Self {
+        Self::of("pod", &pod.namespace().unwrap_or_default(), &pod.name_any())
     }
 
     /// Its kind and its name, with the namespace if it has one.
@@ -115,6 +126,14 @@ pub fn step(why: impl Into<String>, command: impl Into<String>) -> Step {
         why: why.into(),
         command: command.into(),
     }
+}
+
+/// Steps, as a shell would take them: in each two lines, `# ` and what the command is for, and the command. What is put into the text has no
+/// line break: names of objects, and texts of this program.
+pub fn steps(text: &str) -> Vec<Step> {
+    let mut lines = text.lines().map(str::trim);
+    let mut next = || Some(step(lines.next()?.trim_start_matches("# "), lines.next()?));
+    std::iter::from_fn(&mut next).collect()
 }
 
 /// A finding.
@@ -244,7 +263,11 @@ mod tests {
             objects: vec![Object::of_cluster("volumeattachment", "csi-1")],
             cause: "word ".repeat(30),
             seen: vec!["word ".repeat(30)],
-            fix: vec![step("word ".repeat(30), "kubectl ".repeat(20).trim_end())],
+            fix: steps(&format!(
+                "# {}\n{}",
+                "word ".repeat(30),
+                "kubectl ".repeat(20).trim_end()
+            )),
         };
         let text = finding.told();
         assert!(text.lines().all(|it| it.chars().count() <= WIDTH), "{text}");

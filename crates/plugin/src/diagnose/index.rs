@@ -9,11 +9,14 @@ use fencing_cluster::slim::{SlimAttachment, SlimDeployment, SlimPod, WideNode};
 use fencing_core::observed::{OUT_OF_SERVICE, Ready};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::{Event, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{
+    CSIPersistentVolumeSource, Event, PersistentVolume, PersistentVolumeClaim,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use kube::api::{ObjectMeta, PartialObjectMeta};
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 
 /// Namespace and name.
 type Key = (String, String);
@@ -33,6 +36,36 @@ pub struct Index<'a> {
     events: BTreeMap<&'a str, Vec<&'a Event>>,
     replica_sets: BTreeMap<Key, &'a PartialObjectMeta<ReplicaSet>>,
     rollouts: BTreeMap<Key, &'a SlimDeployment>,
+}
+
+/// Who makes a pod; of one that nothing makes, itself.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner {
+    /// As kubectl takes it.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl Owner {
+    /// Does nothing make the pod?
+    pub fn is_pod(&self) -> bool {
+        self.kind == "pod"
+    }
+
+    /// Has it a number of pods that can be set?
+    pub fn is_scaled(&self) -> bool {
+        matches!(
+            self.kind.as_str(),
+            "deployment" | "replicaset" | "statefulset"
+        )
+    }
+}
+
+impl Display for Owner {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind, self.name)
+    }
 }
 
 fn name(meta: &ObjectMeta) -> &str {
@@ -140,10 +173,25 @@ impl<'a> Index<'a> {
         bound.filter(|it| !it.is_empty()).or_else(by_volume)
     }
 
+    /// The volumes of the pod's claims.
+    pub fn volumes(&self, pod: &SlimPod) -> Vec<&'a str> {
+        let namespace = pod.namespace().unwrap_or_default();
+        let claims = pod.claims().into_iter();
+        claims
+            .filter_map(|it| self.volume_of(&namespace, &it))
+            .collect()
+    }
+
     /// The claim, as `(namespace, name)`, that the volume is bound to.
     pub fn claim_of(&self, volume: &str) -> Option<Key> {
         let claim = self.volume(volume)?.spec.as_ref()?.claim_ref.as_ref()?;
         Some((claim.namespace.clone()?, claim.name.clone()?))
+    }
+
+    /// The pod.
+    pub fn pod(&self, namespace: &str, name: &str) -> Option<&'a SlimPod> {
+        let mut pods = self.facts.pods.items.iter();
+        pods.find(|it| it.name_any() == name && it.namespace().as_deref() == Some(namespace))
     }
 
     /// Pods that use the claim and have not ended, the oldest first.
@@ -162,6 +210,15 @@ impl<'a> Index<'a> {
         self.attachments.get(volume).map_or(&[], Vec::as_slice)
     }
 
+    /// Is the volume attached to the pod's own node?
+    pub fn is_attached(&self, volume: &str, pod: &SlimPod) -> bool {
+        let mut attached = self
+            .attachments(volume)
+            .iter()
+            .filter(|it| it.status.attached);
+        attached.any(|it| pod.is_on(&it.spec.node_name))
+    }
+
     /// VolumeAttachments of the node.
     pub fn attachments_on(&self, node: &str) -> &[&'a SlimAttachment] {
         self.attachments_on.get(node).map_or(&[], Vec::as_slice)
@@ -169,7 +226,7 @@ impl<'a> Index<'a> {
 
     /// The volume as kubelet and attach/detach call it; none: it is not a CSI volume.
     pub fn unique_name(&self, volume: &str) -> Option<String> {
-        let csi = self.volume(volume)?.spec.as_ref()?.csi.as_ref()?;
+        let csi = self.csi(volume)?;
         Some(format!(
             "kubernetes.io/csi/{}^{}",
             csi.driver, csi.volume_handle
@@ -178,8 +235,12 @@ impl<'a> Index<'a> {
 
     /// The CSI driver of the volume.
     pub fn driver(&self, volume: &str) -> Option<&'a str> {
-        let csi = self.volume(volume)?.spec.as_ref()?.csi.as_ref()?;
-        Some(&csi.driver)
+        self.csi(volume).map(|it| it.driver.as_str())
+    }
+
+    /// What the volume is to its CSI driver.
+    pub fn csi(&self, volume: &str) -> Option<&'a CSIPersistentVolumeSource> {
+        self.volume(volume)?.spec.as_ref()?.csi.as_ref()
     }
 
     /// May it be attached to several nodes?
@@ -227,15 +288,14 @@ impl<'a> Index<'a> {
         events
     }
 
-    /// Who makes the pod, as `TYPE/name`.
-    pub fn owner(&self, pod: &SlimPod) -> String {
-        if let Some(rollout) = self.rollout(pod) {
-            return format!("deployment/{}", rollout.name_any());
-        }
-        match controller(&pod.metadata) {
-            Some(owner) => format!("{}/{}", owner.kind.to_lowercase(), owner.name),
-            None => format!("pod/{}", pod.name_any()),
-        }
+    /// Who makes the pod.
+    pub fn owner(&self, pod: &SlimPod) -> Owner {
+        let (kind, name) = match (self.rollout(pod), controller(&pod.metadata)) {
+            (Some(rollout), _) => ("deployment".to_owned(), rollout.name_any()),
+            (None, Some(owner)) => (owner.kind.to_lowercase(), owner.name.clone()),
+            (None, None) => ("pod".to_owned(), pod.name_any()),
+        };
+        Owner { kind, name }
     }
 
     /// The Deployment that makes the pod.

@@ -251,7 +251,7 @@ fn calls(facts: &Facts, scope: &Scope, findings: &[Finding]) -> Vec<Call> {
     let calls = open.filter_map(|fence| {
         let node = &fence.spec.node_name;
         let (reason, words) = fences::escalated(fence)?;
-        let is_untold = !told.contains(&Object::of_cluster("node", node));
+        let is_untold = !told.contains(&Object::node(node));
         let name = fence.name_any();
         (is_of_it(node) && is_untold).then(|| Call {
             words: format!(
@@ -268,37 +268,25 @@ fn absent(facts: &Facts, scope: &Scope) -> Error {
         return Error::No("nothing was asked about".to_owned());
     };
     let (nodes, pods, claims) = (&facts.nodes, &facts.pods, &facts.claims);
-    let (unknown, is_forbidden, way_out) = match kind {
-        Kind::Node => (
-            &nodes.unknown,
-            nodes.is_forbidden,
-            "kubectl get nodes".to_owned(),
-        ),
-        Kind::Pod => (
-            &pods.unknown,
-            pods.is_forbidden,
-            format!("kubectl -n {namespace} get pods"),
-        ),
-        Kind::Claim => (
-            &claims.unknown,
-            claims.is_forbidden,
-            format!("kubectl -n {namespace} get pvc"),
-        ),
+    let named = kind.name();
+    let ((named, unknown, is_forbidden), way_out) = match kind {
+        Kind::Node => (nodes.gap(named), "kubectl get nodes".to_owned()),
+        Kind::Pod => (pods.gap(named), format!("kubectl -n {namespace} get pods")),
+        Kind::Claim => (claims.gap(named), format!("kubectl -n {namespace} get pvc")),
     };
     // A Node has none.
     let elsewhere = match kind {
         Kind::Node => "",
         Kind::Pod | Kind::Claim => ", and -n names another namespace",
     };
-    let kind = kind.name();
     match unknown {
         Some(why) if is_forbidden => Error::Cluster(ClusterError::Forbidden {
-            message: format!("{kind} `{name}` could not be read: {why}"),
+            message: format!("{named} `{name}` could not be read: {why}"),
             role: VIEWER,
         }),
-        Some(why) => Error::No(format!("{kind} `{name}` could not be read: {why}")),
+        Some(why) => Error::No(format!("{named} `{name}` could not be read: {why}")),
         None => Error::Cluster(ClusterError::Absent {
-            kind: kind.to_owned(),
+            kind: named.to_owned(),
             name: name.clone(),
             way_out: format!("`{way_out}` lists those that there are{elsewhere}"),
         }),
@@ -349,7 +337,7 @@ fn told(diagnosis: &Diagnosis, scope: &Scope, now: Timestamp) -> String {
     if diagnosis.findings.is_empty() {
         // Of a node that is down without volumes, too, somebody wants to know that.
         let sheet = diagnosis.checklist.as_ref().and_then(|it| it.node.as_ref());
-        let is_down = sheet.is_some_and(|it| !it.state.starts_with("Ready True"));
+        let is_down = sheet.is_some_and(|it| it.is_down);
         let more = match scope {
             Scope::One(Kind::Node, _, node) if is_down => {
                 format!("; whether it is fenced, and why not: kubectl fence status {node}")

@@ -3,7 +3,6 @@
 use super::finding::{Finding, Object};
 use super::index::Index;
 use fencing_cluster::slim::SlimPod;
-use kube::ResourceExt;
 use std::collections::BTreeSet;
 
 /// A kind that can be asked about.
@@ -102,10 +101,7 @@ impl Scope {
                 index.node(name).is_some() || !index.attachments_on(name).is_empty()
             }
             Self::One(Kind::Claim, namespace, name) => index.claim(namespace, name).is_some(),
-            Self::One(Kind::Pod, namespace, name) => {
-                let mut pods = index.facts.pods.items.iter();
-                pods.any(|it| it.name_any() == *name && it.namespace().as_ref() == Some(namespace))
-            }
+            Self::One(Kind::Pod, namespace, name) => index.pod(namespace, name).is_some(),
         }
     }
 
@@ -127,7 +123,7 @@ impl Scope {
     fn objects(&self, index: &Index<'_>) -> BTreeSet<Object> {
         match self {
             Self::All | Self::Namespace(_) => BTreeSet::new(),
-            Self::One(Kind::Node, _, name) => BTreeSet::from([Object::of_cluster("node", name)]),
+            Self::One(Kind::Node, _, name) => BTreeSet::from([Object::node(name)]),
             Self::One(Kind::Claim, namespace, name) => of_claim(index, namespace, name),
             Self::One(Kind::Pod, namespace, name) => of_pod(index, namespace, name),
         }
@@ -155,28 +151,28 @@ fn is_of(index: &Index<'_>, object: &Object, namespace: &str) -> bool {
 }
 
 fn of_claim(index: &Index<'_>, namespace: &str, name: &str) -> BTreeSet<Object> {
-    let mut objects = BTreeSet::from([Object::claim(namespace, name)]);
-    let volume = index.volume_of(namespace, name);
-    objects.extend(volume.map(|it| Object::of_cluster("pv", it)));
+    let mut objects = bound(index, namespace, name);
     let users = index.users(namespace, name).iter();
     objects.extend(users.map(|it| Object::pod(it)));
     objects
 }
 
 fn of_pod(index: &Index<'_>, namespace: &str, name: &str) -> BTreeSet<Object> {
-    let mut objects = BTreeSet::new();
-    let pods = index.facts.pods.items.iter();
-    let pods =
-        pods.filter(|it| it.name_any() == name && it.namespace().as_deref() == Some(namespace));
-    for pod in pods {
-        objects.insert(Object::pod(pod));
-        for claim in pod.claims() {
-            objects.insert(Object::claim(namespace, &claim));
-            let volume = index.volume_of(namespace, &claim);
-            objects.extend(volume.map(|it| Object::of_cluster("pv", it)));
-        }
-    }
+    let pod = index.pod(namespace, name);
+    let claims = pod.into_iter().flat_map(SlimPod::claims);
+    let mut objects: BTreeSet<Object> =
+        claims.flat_map(|it| bound(index, namespace, &it)).collect();
+    objects.extend(pod.map(Object::pod));
     objects
+}
+
+/// A claim, and its volume.
+fn bound(index: &Index<'_>, namespace: &str, claim: &str) -> BTreeSet<Object> {
+    let volume = index.volume_of(namespace, claim);
+    let claim = Object::of("pvc", namespace, claim);
+    std::iter::once(claim)
+        .chain(volume.map(Object::volume))
+        .collect()
 }
 
 #[cfg(test)]

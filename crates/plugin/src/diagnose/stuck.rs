@@ -5,16 +5,12 @@
 
 use super::facts::ATTACH;
 use super::index::Index;
-use fencing_cluster::slim::{SlimAttachment, SlimPod};
+use crate::foreign_text::{Sign, multi_attached};
+use fencing_cluster::slim::SlimPod;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use std::collections::BTreeSet;
 
-/// How attach/detach begins what it says of a volume that another node has.
-pub const MULTI_ATTACH: &str = "Multi-Attach error for volume";
-/// How the scheduler says that a claim may be used by one pod only (upstream's `volumerestrictions`, v1.36).
-pub const ONE_POD: &str =
-    "PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";
 /// A detach in order takes less than this.
 pub const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
 /// What lasts longer does not end by itself: attach/detach takes a volume from a node that is not Ready after this time.
@@ -37,10 +33,18 @@ pub struct Stuck<'a> {
     pub is_unscheduled: bool,
 }
 
+impl Stuck<'_> {
+    /// That, with the name of the pod.
+    pub fn said(&self) -> Option<String> {
+        let event = self.event?;
+        Some(format!("pod {}: {event}", self.pod.full_name()))
+    }
+}
+
 /// All of them, in the order of the pods.
 pub fn stuck<'a>(index: &Index<'a>) -> Vec<Stuck<'a>> {
     let pods = index.facts.pods.items.iter();
-    let waiting = pods.filter(|it| it.status.phase == "Pending" && !it.is_deleting());
+    let waiting = pods.filter(|it| it.is_pending());
     let of_pod = |pod: &'a SlimPod| match &pod.spec.node_name {
         Some(node) => of_attach(index, pod, node),
         None => of_scheduler(index, pod),
@@ -48,32 +52,15 @@ pub fn stuck<'a>(index: &Index<'a>) -> Vec<Stuck<'a>> {
     waiting.flat_map(of_pod).collect()
 }
 
-/// The volume that attach/detach speaks of.
-fn named(message: &str) -> Option<&str> {
-    let (_, rest) = message.split_once(MULTI_ATTACH)?;
-    rest.split('"').nth(1)
-}
-
 fn of_attach<'a>(index: &Index<'a>, pod: &'a SlimPod, node: &str) -> Vec<Stuck<'a>> {
-    let namespace = pod.namespace().unwrap_or_default();
-    let claims = pod.claims();
-    let of_claims = claims
-        .iter()
-        .filter_map(|it| index.volume_of(&namespace, it));
-    let mut volumes: BTreeSet<&str> = of_claims.collect();
-    volumes.extend(
-        index
-            .event(pod, ATTACH, |it| named(it).is_some())
-            .and_then(named),
-    );
+    let mut volumes: BTreeSet<&str> = index.volumes(pod).into_iter().collect();
+    let named = index.event(pod, ATTACH, |it| multi_attached(it).is_some());
+    volumes.extend(named.and_then(multi_attached));
     let of_volume = |volume: &str| {
-        let mut attachments = index.attachments(volume).iter();
-        let is_attached_here =
-            |it: &&SlimAttachment| it.spec.node_name == node && it.status.attached;
-        if attachments.any(is_attached_here) {
+        if index.is_attached(volume, pod) {
             return None;
         }
-        let event = index.event(pod, ATTACH, |it| named(it) == Some(volume));
+        let event = index.event(pod, ATTACH, |it| multi_attached(it) == Some(volume));
         let users = users_elsewhere(index, pod, volume);
         let holder = holder(index, node, volume).or_else(|| users.first()?.spec.node_name.clone());
         let has_waited = waits(pod, index.facts.now) >= PATIENCE;
@@ -122,7 +109,7 @@ fn users_elsewhere<'a>(index: &Index<'a>, pod: &SlimPod, volume: &str) -> Vec<&'
 }
 
 fn of_scheduler<'a>(index: &Index<'a>, pod: &'a SlimPod) -> Vec<Stuck<'a>> {
-    let Some(event) = index.refusal(pod, |it| it.contains(ONE_POD)) else {
+    let Some(event) = index.refusal(pod, |it| Sign::OnePod.is_in(it)) else {
         return Vec::new();
     };
     let namespace = pod.namespace().unwrap_or_default();

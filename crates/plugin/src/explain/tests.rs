@@ -39,6 +39,7 @@ fn each_moment_stands_with_the_time_since_the_first_and_its_lines_hang() {
         warnings: vec![Warning {
             kind: WarningKind::Escalated,
             words: "DeadlineExceeded: Verifying has lasted for longer than policy workers gives it".to_owned(),
+            fact: String::new(),
         }],
         timeline: vec![
             moment("18:00:00", "Node worker-1 became Ready=Unknown"),

@@ -1,6 +1,6 @@
 //! What a person has to know before they go by an incident.
 
-use super::{doubt, escalated};
+use super::{confirmed_down, doubt, escalated};
 use crate::table;
 use fencing_api::fence::NodeFence;
 use schemars::JsonSchema;
@@ -14,6 +14,9 @@ pub struct Warning {
     pub kind: WarningKind,
     /// What the record says.
     pub words: String,
+    /// The same alone, as its condition or field has it: an incident may say it more than once.
+    #[serde(skip)]
+    pub fact: String,
 }
 
 /// What a warning is about. A name never changes its meaning.
@@ -50,25 +53,30 @@ pub fn warnings(fence: &NodeFence) -> Vec<Warning> {
     let refused = status.clone().flat_map(|it| &it.confirmation_refused);
     let contradictions = status.clone().flat_map(|it| &it.contradictions);
     let devices = status.flat_map(|it| &it.contradicting_devices);
-    let escalated = escalated(fence).map(|(reason, words)| format!("{reason}: {words}"));
-    let of = |kind: WarningKind| move |words: String| Warning { kind, words };
-    escalated
-        .map(of(WarningKind::Escalated))
-        .into_iter()
-        .chain(doubt(fence).map(of(WarningKind::ProofInDoubt)))
-        .chain(refused.cloned().map(of(WarningKind::ConfirmationRefused)))
-        .chain(contradictions.cloned().map(of(WarningKind::Contradiction)))
-        .chain(
-            devices
-                .map(|it| format!("FenceDevice {it}"))
-                .map(of(WarningKind::ContradictingDevice)),
-        )
-        .collect()
+    let of = |kind: WarningKind, words: String, fact: &str| Warning {
+        kind,
+        words,
+        fact: fact.to_owned(),
+    };
+    let calls = escalated(fence).map(|(reason, fact)| {
+        let words = format!("{reason}: {fact}");
+        of(WarningKind::Escalated, words, fact)
+    });
+    let doubt = doubt(fence).zip(confirmed_down(fence));
+    let doubt = doubt.map(|(words, it)| of(WarningKind::ProofInDoubt, words, &it.message));
+    let refused = refused.map(|it| of(WarningKind::ConfirmationRefused, it.clone(), it));
+    let contradictions = contradictions.map(|it| of(WarningKind::Contradiction, it.clone(), it));
+    let devices = devices.map(|it| {
+        let words = format!("FenceDevice {it}");
+        of(WarningKind::ContradictingDevice, words, it)
+    });
+    let first = calls.into_iter().chain(doubt).chain(refused);
+    first.chain(contradictions).chain(devices).collect()
 }
 
 /// The words of an incident, unless one of its warnings says them.
 pub fn beside<'a>(message: &'a str, warnings: &[Warning]) -> Option<&'a str> {
-    let is_said = warnings.iter().any(|it| it.words.ends_with(message));
+    let is_said = warnings.iter().any(|it| it.fact == message);
     (!is_said).then_some(message)
 }
 
@@ -81,7 +89,7 @@ pub fn told(warnings: &[Warning]) -> impl Iterator<Item = &Warning> {
             it.kind,
             WarningKind::ConfirmationRefused | WarningKind::Contradiction
         );
-        is_whole && calls.is_some_and(|call| call.words.ends_with(&it.words))
+        is_whole && calls.is_some_and(|call| call.fact == it.fact)
     };
     warnings.iter().filter(move |it| !is_said(it))
 }
@@ -104,6 +112,7 @@ mod tests {
         let of = |kind: WarningKind, words: &str| Warning {
             kind,
             words: words.to_owned(),
+            fact: words.trim_start_matches("ConfirmationRefused: ").to_owned(),
         };
         let calls = of(
             WarningKind::Escalated,

@@ -57,7 +57,27 @@ struct List {
     file: &'static str,
     path: String,
     right: String,
-    slim: fn(Value) -> Value,
+}
+
+/// What was read, and what could not be.
+#[derive(Default)]
+struct Read {
+    entries: Vec<Entry>,
+    missing: Vec<Missing>,
+}
+
+impl Read {
+    fn objects(&mut self, path: &str, value: Value) {
+        self.entries.push(objects(path, value));
+    }
+
+    fn lacks(&mut self, what: impl Into<String>, why: impl ToString, right: &str) {
+        self.missing.push(Missing {
+            what: what.into(),
+            why: why.to_string(),
+            way_out: format!("it takes the right to {right}"),
+        });
+    }
 }
 
 /// Reads all of it.
@@ -68,45 +88,40 @@ pub async fn all(
     cluster: &Cluster,
     log_lines: i64,
 ) -> Result<(Vec<Entry>, Vec<Missing>), CliError> {
-    let (mut entries, mut missing) = (Vec::new(), Vec::new());
+    let mut read = Read::default();
     match cluster.raw("/version").await {
         Ok(version) => {
             let version = json!({"plugin": env!("CARGO_PKG_VERSION"), "kubernetes": version});
-            entries.push(objects("version.json", version));
+            read.objects("version.json", version);
         }
         Err(error @ Error::Refused(_)) => {
-            let right = "get /version (ClusterRole system:discovery)".to_owned();
-            missing.push(unread("version.json", &error, right));
+            let right = "get /version (ClusterRole system:discovery)";
+            read.lacks("version.json", error, right);
         }
         // Who does not answer to this answers to nothing.
         Err(error) => return Err(error.into()),
     }
-    let lists = lists(&cluster.namespace);
-    let (all, before) = (lists.len(), missing.len());
-    for list in lists {
+    let before = read.entries.len();
+    for list in lists(&cluster.namespace) {
         match paged(cluster, &list).await {
-            Ok(found) => entries.push(objects(list.file, found.into())),
-            Err(error) => missing.push(unread(list.file, &error, list.right)),
+            Ok(found) => read.objects(list.file, found.into()),
+            Err(error) => read.lacks(list.file, error, &list.right),
         }
     }
-    if missing.len() == before + all {
-        return Err(nothing(&missing));
+    if read.entries.len() == before {
+        return Err(nothing(&read.missing));
     }
-    definitions(cluster, &mut entries, &mut missing).await;
-    events(cluster, &mut entries, &mut missing).await;
-    missing.extend(no_pods(&entries, &cluster.namespace));
-    logs(cluster, log_lines, &mut entries, &mut missing).await;
+    definitions(cluster, &mut read).await;
+    events(cluster, &mut read).await;
+    let no_pods = no_pods(&read.entries, &cluster.namespace);
+    read.missing.extend(no_pods);
+    logs(cluster, log_lines, &mut read).await;
     let checked = check::json(cluster).await.map_err(|it| it.to_string());
-    let checked = checked.and_then(|it| serde_json::from_str(&it).map_err(|it| it.to_string()));
-    match checked {
-        Ok(findings) => entries.push(objects("check.json", findings)),
-        Err(why) => missing.push(Missing {
-            what: "check.json".to_owned(),
-            why,
-            way_out: takes("list what `kubectl fence check` reads"),
-        }),
+    match checked.and_then(|it| serde_json::from_str(&it).map_err(|it| it.to_string())) {
+        Ok(findings) => read.objects("check.json", findings),
+        Err(why) => read.lacks("check.json", why, "list what `kubectl fence check` reads"),
     }
-    Ok((entries, missing))
+    Ok((read.entries, read.missing))
 }
 
 /// An archive that has nothing of the operator in it helps nobody, and whoever sends it on believes that it does.
@@ -124,70 +139,45 @@ fn objects(path: &str, value: Value) -> Entry {
     }
 }
 
-fn takes(right: &str) -> String {
-    format!("it takes the right to {right}")
-}
-
-fn unread(what: &str, error: &Error, right: String) -> Missing {
-    Missing {
-        what: what.to_owned(),
-        why: error.to_string(),
-        way_out: takes(&right),
-    }
-}
-
 fn lists(namespace: &str) -> Vec<List> {
-    let ours = |file, plural: &str, slim| List {
-        file,
-        path: format!("/apis/nodefencing.io/v1alpha1/{plural}"),
-        right: format!("list {plural}.nodefencing.io"),
-        slim,
-    };
-    let own = |file, prefix: &str, plural: &str, query: &str, slim| List {
-        file,
-        path: format!("{prefix}/namespaces/{namespace}/{plural}?{query}"),
-        right: format!("list {plural} in namespace {namespace}"),
-        slim,
-    };
     let lease = "/apis/coordination.k8s.io/v1";
+    let list = |file, path: &str, right: &str| List {
+        file,
+        path: path.to_owned(),
+        right: format!("list {right}"),
+    };
+    let ours = |file, plural: &str| {
+        let path = format!("/apis/nodefencing.io/v1alpha1/{plural}");
+        list(file, &path, &format!("{plural}.nodefencing.io"))
+    };
+    let own = |file, prefix: &str, plural: &str, query: &str| {
+        let path = format!("{prefix}/namespaces/{namespace}/{plural}?{query}");
+        list(file, &path, &format!("{plural} in namespace {namespace}"))
+    };
     vec![
-        ours("policies.json", "nodefencingpolicies", slim::object),
-        ours("devices.json", "fencedevices", slim::device),
-        ours("fences.json", "nodefences", slim::object),
-        List {
-            file: NODES,
-            path: "/api/v1/nodes".to_owned(),
-            right: "list nodes".to_owned(),
-            slim: slim::node,
-        },
-        List {
-            file: "node-leases.json",
-            path: format!("{lease}/namespaces/kube-node-lease/leases"),
-            right: "list leases in namespace kube-node-lease".to_owned(),
-            slim: slim::object,
-        },
-        List {
-            file: "volumeattachments.json",
-            path: "/apis/storage.k8s.io/v1/volumeattachments".to_owned(),
-            right: "list volumeattachments.storage.k8s.io".to_owned(),
-            slim: slim::attachment,
-        },
-        own("operator/leases.json", lease, "leases", "", slim::object),
-        own(
-            "operator/events.json",
-            "/api/v1",
-            "events",
-            "",
-            slim::object,
+        ours("policies.json", "nodefencingpolicies"),
+        ours("devices.json", "fencedevices"),
+        ours("fences.json", "nodefences"),
+        list(NODES, "/api/v1/nodes", "nodes"),
+        list(
+            "node-leases.json",
+            &format!("{lease}/namespaces/kube-node-lease/leases"),
+            "leases in namespace kube-node-lease",
         ),
+        list(
+            "volumeattachments.json",
+            "/apis/storage.k8s.io/v1/volumeattachments",
+            "volumeattachments.storage.k8s.io",
+        ),
+        own("operator/leases.json", lease, "leases", ""),
+        own("operator/events.json", "/api/v1", "events", ""),
         own(
             "operator/deployments.json",
             "/apis/apps/v1",
             "deployments",
             OPERATOR,
-            slim::workload,
         ),
-        own(PODS, "/api/v1", "pods", OPERATOR, slim::workload),
+        own(PODS, "/api/v1", "pods", OPERATOR),
     ]
 }
 
@@ -199,7 +189,11 @@ async fn paged(cluster: &Cluster, list: &List) -> Result<Vec<Value>, Error> {
     loop {
         let mut page = cluster.raw(&path).await?;
         if let Some(Value::Array(items)) = page.get_mut("items").map(Value::take) {
-            all.extend(items.into_iter().map(list.slim));
+            let slim = match list.file {
+                NODES => slim::node,
+                _ => slim::object,
+            };
+            all.extend(items.into_iter().map(slim));
         }
         let token = page.pointer("/metadata/continue").and_then(Value::as_str);
         // It is in base64 of URLs (upstream's apiserver/pkg/storage/continue.go).
@@ -210,44 +204,38 @@ async fn paged(cluster: &Cluster, list: &List) -> Result<Vec<Value>, Error> {
     }
 }
 
-async fn definitions(cluster: &Cluster, entries: &mut Vec<Entry>, missing: &mut Vec<Missing>) {
+async fn definitions(cluster: &Cluster, read: &mut Read) {
     let mut found = Vec::new();
+    let right = "get customresourcedefinitions.apiextensions.k8s.io";
     for plural in DEFINITIONS {
         let path = format!(
             "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{plural}.nodefencing.io"
         );
         match cluster.raw(&path).await {
-            Ok(definition) => found.push(slim::definition(definition)),
-            Err(error) => {
-                let right = "get customresourcedefinitions.apiextensions.k8s.io".to_owned();
-                missing.push(unread(&format!("{plural} in crds.json"), &error, right));
-            }
+            Ok(definition) => found.push(slim::definition(&definition)),
+            Err(error) => read.lacks(format!("{plural} in crds.json"), error, right),
         }
     }
-    entries.push(objects("crds.json", found.into()));
+    read.objects("crds.json", found.into());
 }
 
-async fn events(cluster: &Cluster, entries: &mut Vec<Entry>, missing: &mut Vec<Missing>) {
+async fn events(cluster: &Cluster, read: &mut Read) {
     let mut found = Vec::new();
     for kind in KINDS {
         let list = List {
             file: "events.json",
             path: format!("/api/v1/events?fieldSelector=involvedObject.kind%3D{kind}"),
             right: "list events in all namespaces".to_owned(),
-            slim: slim::object,
         };
         match paged(cluster, &list).await {
             Ok(events) => found.extend(events),
             Err(error) => {
-                missing.push(unread(
-                    &format!("events of {kind}s in events.json"),
-                    &error,
-                    list.right,
-                ));
+                let what = format!("events of {kind}s in events.json");
+                read.lacks(what, error, &list.right);
             }
         }
     }
-    entries.push(objects("events.json", found.into()));
+    read.objects("events.json", found.into());
 }
 
 /// The list was read, and is empty: another namespace is meant perhaps, and no log is in the archive.
@@ -263,14 +251,10 @@ fn no_pods(entries: &[Entry], namespace: &str) -> Option<Missing> {
 }
 
 /// The logs of the operator's pods, and of a container that was started again those from before too.
-async fn logs(
-    cluster: &Cluster,
-    log_lines: i64,
-    entries: &mut Vec<Entry>,
-    missing: &mut Vec<Missing>,
-) {
-    let asked: Vec<(String, String, bool)> = entries.iter().flat_map(containers).collect();
+async fn logs(cluster: &Cluster, log_lines: i64, read: &mut Read) {
+    let asked: Vec<(String, String, bool)> = read.entries.iter().flat_map(containers).collect();
     let pods = cluster.own::<Pod>();
+    let right = format!("get pods/log in namespace {}", cluster.namespace);
     for (pod, container, is_previous) in asked {
         let params = LogParams {
             container: Some(container.clone()),
@@ -283,15 +267,11 @@ async fn logs(
         let end = if is_previous { "previous.log" } else { "log" };
         let path = format!("operator/logs/{pod}/{container}.{end}");
         match ask_within(cluster.limits.read, pods.logs(&pod, &params)).await {
-            Ok(text) => entries.push(Entry {
+            Ok(text) => read.entries.push(Entry {
                 path,
                 content: Content::Log(text),
             }),
-            Err(error) => missing.push(Missing {
-                what: path,
-                why: error.to_string(),
-                way_out: takes(&format!("get pods/log in namespace {}", cluster.namespace)),
-            }),
+            Err(error) => read.lacks(path, error, &right),
         }
     }
 }

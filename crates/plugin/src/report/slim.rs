@@ -15,8 +15,15 @@ const NODE_STATUS: [&str; 5] = [
 ];
 /// Of its spec.
 const NODE_SPEC: [&str; 3] = ["taints", "unschedulable", "providerID"];
+/// What may hold anything, as a whole.
+const WHOLE: [&str; 3] = [
+    "/spec/template/metadata/annotations",
+    "/status/attachmentMetadata",
+    "/spec/source/inlineVolumeSpec",
+];
 
-/// Any object.
+/// Any object. Environment variables, headers of probes and parameters of a fence agent may hold a password; what a driver keeps with a
+/// VolumeAttachment may name portals and targets.
 pub fn object(mut object: Value) -> Value {
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
         metadata.remove("managedFields");
@@ -28,15 +35,25 @@ pub fn object(mut object: Value) -> Value {
             }
         }
     }
+    for path in WHOLE {
+        if let Some(kept) = object.pointer_mut(path) {
+            *kept = LEFT_OUT.into();
+        }
+    }
+    hide(object.pointer_mut("/spec/fenceAgent/parameters"));
+    for spec in ["/spec", "/spec/template/spec"] {
+        for containers in ["containers", "initContainers", "ephemeralContainers"] {
+            let containers = object.pointer_mut(&format!("{spec}/{containers}"));
+            let containers = containers.and_then(Value::as_array_mut);
+            for container in containers.into_iter().flatten() {
+                hide(container.get_mut("env"));
+                for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+                    hide(container.pointer_mut(&format!("/{probe}/httpGet/httpHeaders")));
+                }
+            }
+        }
+    }
     object
-}
-
-/// A FenceDevice: parameters of a fence agent may hold a password.
-pub fn device(device: Value) -> Value {
-    let mut device = object(device);
-    let parameters = device.pointer_mut("/spec/fenceAgent/parameters");
-    hide(parameters, "value");
-    device
 }
 
 /// A Node.
@@ -59,44 +76,8 @@ pub fn node(node: Value) -> Value {
     })
 }
 
-/// A Pod, or what makes Pods: environment variables may hold anything.
-pub fn workload(workload: Value) -> Value {
-    let mut workload = object(workload);
-    if let Some(annotations) = workload.pointer_mut("/spec/template/metadata/annotations") {
-        *annotations = LEFT_OUT.into();
-    }
-    for spec in ["/spec", "/spec/template/spec"] {
-        for containers in ["containers", "initContainers", "ephemeralContainers"] {
-            let containers = workload.pointer_mut(&format!("{spec}/{containers}"));
-            let containers = containers.and_then(Value::as_array_mut);
-            for container in containers.into_iter().flatten() {
-                hide(container.get_mut("env"), "value");
-                for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
-                    let headers = container.pointer_mut(&format!("/{probe}/httpGet/httpHeaders"));
-                    hide(headers, "value");
-                }
-            }
-        }
-    }
-    workload
-}
-
-/// A VolumeAttachment: what its driver keeps with it may name portals and targets.
-pub fn attachment(attachment: Value) -> Value {
-    let mut attachment = object(attachment);
-    for path in [
-        "/status/attachmentMetadata",
-        "/spec/source/inlineVolumeSpec",
-    ] {
-        if let Some(kept) = attachment.pointer_mut(path) {
-            *kept = LEFT_OUT.into();
-        }
-    }
-    attachment
-}
-
 /// A CustomResourceDefinition: its versions.
-pub fn definition(definition: Value) -> Value {
+pub fn definition(definition: &Value) -> Value {
     let versions = definition
         .pointer("/spec/versions")
         .and_then(Value::as_array);
@@ -111,13 +92,14 @@ pub fn definition(definition: Value) -> Value {
     })
 }
 
-fn hide(list: Option<&mut Value>, field: &str) {
+/// The values in a list of names and values.
+fn hide(list: Option<&mut Value>) {
     let items = list.and_then(Value::as_array_mut);
-    for item in items.into_iter().flatten() {
-        if let Some(value) = item.get_mut(field) {
-            *value = LEFT_OUT.into();
-        }
-    }
+    let values = items
+        .into_iter()
+        .flatten()
+        .filter_map(|it| it.get_mut("value"));
+    values.for_each(|it| *it = LEFT_OUT.into());
 }
 
 #[cfg(test)]
@@ -142,12 +124,7 @@ mod tests {
             "status": {"attachmentMetadata": {"portal": "calvin"}},
         });
         let agent = json!({"metadata": {"name": "f"}, "spec": {"fenceAgent": {"parameters": [{"name": "p", "value": "calvin"}]}}});
-        let shown = [
-            workload(pod),
-            workload(template),
-            device(agent),
-            attachment(attached),
-        ];
+        let shown = [pod, template, agent, attached].map(object);
         for object in &shown {
             assert!(!object.to_string().contains("calvin"), "{object}");
         }

@@ -1,7 +1,7 @@
 //! What stays on a node that is well: a pod that does not end and keeps its volume (D11), an attachment that no pod uses (D16).
 
 use super::super::attachers::attaches_nothing;
-use super::super::finding::{Finding, Id, Object, Step, named, step};
+use super::super::finding::{Finding, Id, Object, Step, named, steps};
 use super::super::index::Index;
 use super::super::stuck::{OVERDUE, Stuck, waits};
 use super::steps::{logs, mounts, power};
@@ -36,30 +36,28 @@ fn terminating_of(
     node: &WideNode,
     late: SignedDuration,
 ) -> Finding {
-    let (host, namespace) = (node.name_any(), pod.namespace().unwrap_or_default());
-    let claims = pod.claims();
-    let volumes = claims
-        .iter()
-        .filter_map(|it| index.volume_of(&namespace, it));
+    let host = node.name_any();
+    let volumes = index.volumes(pod).into_iter();
     let volumes: Vec<String> = volumes.map(ToOwned::to_owned).collect();
-    let finalizers = pod.metadata.finalizers.clone().unwrap_or_default();
+    let (finalizers, is_finished) = (pod.finalizers(), pod.is_finished());
     let (late, full_name) = (duration(late), pod.full_name());
-    let grace = pod
-        .metadata
-        .deletion_grace_period_seconds
-        .unwrap_or_default();
-    let mut objects = vec![Object::pod(pod), Object::of_cluster("node", &host)];
-    objects.extend(volumes.iter().map(|it| Object::of_cluster("pv", it)));
+    let grace = pod.metadata.deletion_grace_period_seconds;
+    let mut objects = vec![Object::pod(pod), Object::node(&host)];
+    objects.extend(volumes.iter().map(|it| Object::volume(it)));
+    let kept = match is_finished {
+        true => "its containers have ended; its volume",
+        false => "it keeps",
+    };
     let mut seen = vec![
         index.told(node),
-        format!("pod {full_name} is Terminating for {late} beyond its grace period of {grace}s"),
+        format!(
+            "pod {full_name} is Terminating for {late} beyond its grace period of {}s",
+            grace.unwrap_or_default()
+        ),
+        format!("{kept}: {}", named(&volumes)),
     ];
-    seen.push(match pod.is_finished() {
-        true => format!("its containers have ended; its volume: {}", named(&volumes)),
-        false => format!("it keeps: {}", named(&volumes)),
-    });
     if !finalizers.is_empty() {
-        seen.push(format!("its finalizers: {}", named(&finalizers)));
+        seen.push(format!("its finalizers: {}", named(finalizers)));
     }
     seen.push(match node.is_marked() {
         true => {
@@ -69,7 +67,7 @@ fn terminating_of(
         false => format!("node {host} is Ready: no node has died, and there is nothing to fence"),
     });
     let cause = match (finalizers.is_empty(), !node.is_down()) {
-        (false, _) if pod.is_finished() => {
+        (false, _) if is_finished => {
             "the API server keeps a pod until its finalizers are removed. A StatefulSet makes the next pod of that name only then"
         }
         (false, _) => {
@@ -82,21 +80,14 @@ fn terminating_of(
             "pod GC deletes it within 20s under out-of-service; kube-controller-manager does not"
         }
     };
+    let keeps = match (finalizers.is_empty(), is_finished) {
+        (true, _) => " and keeps its volume".to_owned(),
+        (false, true) => format!(": finalizer {} keeps it", named(finalizers)),
+        (false, false) => format!(": finalizer {} keeps it and its volume", named(finalizers)),
+    };
     Finding {
         id: Id::D11,
-        title: match finalizers.is_empty() {
-            true => format!(
-                "pod {full_name} is Terminating for {late} on node {host} and keeps its volume"
-            ),
-            false => format!(
-                "pod {full_name} is Terminating for {late} on node {host}: finalizer {} keeps it{}",
-                named(&finalizers),
-                match pod.is_finished() {
-                    true => "",
-                    false => " and its volume",
-                }
-            ),
-        },
+        title: format!("pod {full_name} is Terminating for {late} on node {host}{keeps}"),
         objects,
         cause: cause.to_owned(),
         seen,
@@ -108,20 +99,20 @@ fn terminating_of(
 fn ending(index: &Index<'_>, pod: &SlimPod, node: &WideNode, volume: &str) -> Vec<Step> {
     let (name, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());
     let host = node.name_any();
-    let mut fix = vec![step(
-        "what its containers and events say",
-        format!("kubectl -n {namespace} describe pod {name}"),
-    )];
+    let mut fix = steps(&format!(
+        "# what its containers and events say
+        kubectl -n {namespace} describe pod {name}"
+    ));
     if !pod.finalizers().is_empty() {
-        fix.push(step(
-            "which controller sets the finalizer: have it finish. Remove the finalizer only if that controller is gone for good",
-            format!("kubectl -n {namespace} edit pod {name}"),
-        ));
+        fix.extend(steps(&format!(
+            "# which controller sets the finalizer: have it finish. Remove the finalizer only if that controller is gone for good
+            kubectl -n {namespace} edit pod {name}"
+        )));
     }
-    match node.is_marked() {
-        true => fix.push(power(index, &host)),
-        false => fix.extend(mounts(&host, volume)),
-    }
+    fix.extend(match node.is_marked() {
+        true => power(index, &host),
+        false => mounts(&host, volume),
+    });
     fix
 }
 
@@ -133,37 +124,30 @@ pub(super) fn unused(index: &Index<'_>, stuck: &[Stuck<'_>]) -> Vec<Finding> {
     }
     let attachments = facts.attachments.items.iter();
     let unused = attachments.filter_map(|attachment| {
-        let node = index.node(&attachment.spec.node_name)?;
+        let spec = &attachment.spec;
+        let node = index.node(&spec.node_name)?;
         let volume = attachment.volume()?;
-        let is_attached = attachment.status.attached;
-        let is_going = attachment.is_deleting();
-        let is_well = !node.is_down() && !node.is_marked();
-        if !is_attached
-            || is_going
-            || !is_well
-            || attaches_nothing(index, &attachment.spec.attacher)
-        {
+        let is_attached = attachment.status.attached && !attachment.is_deleting();
+        if !is_attached || !node.is_well() || attaches_nothing(index, &spec.attacher) {
             return None;
         }
         let claim = index.claim_of(volume);
-        let users = claim.map(|(namespace, claim)| index.users(&namespace, &claim).to_vec());
+        let users = claim.map(|(namespace, claim)| index.users(&namespace, &claim));
         let users = users.unwrap_or_default();
-        let here = users
-            .iter()
-            .any(|it| it.spec.node_name.as_ref() == Some(&attachment.spec.node_name));
-        let mut waiting = stuck.iter().filter(|it| {
-            it.volume == volume && it.holder.as_deref() == Some(&attachment.spec.node_name)
+        let of_volume = stuck.iter().filter(|it| it.volume == volume);
+        let mut waiting = of_volume.clone();
+        let waiter = waiting.find(|it| {
+            let is_holder = it.holder.as_deref() == Some(&spec.node_name);
+            is_holder && waits(it.pod, facts.now) >= OVERDUE
         });
-        let waiter = waiting.find(|it| waits(it.pod, facts.now) >= OVERDUE);
-        let made = attachment.creation_timestamp()?;
-        let age = facts.now.duration_since(made.0);
+        let age = facts.now.duration_since(attachment.creation_timestamp()?.0);
         let is_late = waiter.is_some() || (users.is_empty() && age >= UNUSED);
+        let is_used = users.iter().any(|it| it.is_on(&spec.node_name));
         // Whose kubelet has it mounted while a pod waits is D6.
-        let is_mounted = index
-            .unique_name(volume)
-            .is_some_and(|it| node.has_in_use(&it));
-        let is_d6 = is_mounted && stuck.iter().any(|it| it.volume == volume);
-        (!here && is_late && !is_d6)
+        let unique = index.unique_name(volume);
+        let is_mounted = unique.is_some_and(|it| node.has_in_use(&it));
+        let is_d6 = is_mounted && of_volume.count() > 0;
+        (!is_used && is_late && !is_d6)
             .then(|| unused_of(index, attachment, volume, is_mounted, waiter, age))
     });
     unused.collect()
@@ -177,32 +161,23 @@ fn unused_of(
     waiter: Option<&Stuck<'_>>,
     age: SignedDuration,
 ) -> Finding {
-    let (name, node, driver) = (
-        attachment.name_any(),
-        &attachment.spec.node_name,
-        &attachment.spec.attacher,
-    );
-    let mut objects = vec![
-        Object::of_cluster("volumeattachment", &name),
-        Object::of_cluster("node", node),
-        Object::of_cluster("pv", volume),
-    ];
+    let (name, node) = (attachment.name_any(), &attachment.spec.node_name);
+    let mut objects: Vec<Object> = Object::attachment(attachment).collect();
+    objects.insert(1, Object::node(node));
+    let age = duration(age);
     let mut seen = vec![
-        format!(
-            "VolumeAttachment {name} is {} old, attached, and not being deleted",
-            duration(age)
-        ),
+        format!("VolumeAttachment {name} is {age} old, attached, and not being deleted"),
         format!("no pod on node {node} uses volume {volume}"),
     ];
     if let Some(stuck) = waiter {
         objects.push(Object::pod(stuck.pod));
+        let lasts = duration(waits(stuck.pod, index.facts.now));
         seen.push(format!(
-            "pod {} waits for it for {}",
-            stuck.pod.full_name(),
-            duration(waits(stuck.pod, index.facts.now))
+            "pod {} waits for it for {lasts}",
+            stuck.pod.full_name()
         ));
     }
-    let mut fix = match is_mounted {
+    let first = match is_mounted {
         true => {
             seen.push(
                 "it stands in the node's status.volumesInUse: the kubelet has it mounted"
@@ -210,15 +185,14 @@ fn unused_of(
             );
             mounts(node, volume)
         }
-        false => vec![step(
-            "attach/detach runs in kube-controller-manager: whether its Lease is renewed",
-            "kubectl get lease -n kube-system kube-controller-manager -o yaml",
-        )],
+        false => steps(
+            "# attach/detach runs in kube-controller-manager: whether its Lease is renewed
+            kubectl get lease -n kube-system kube-controller-manager -o yaml",
+        ),
     };
-    fix.extend(logs(index, driver));
-    fix.push(step(
-        "who made it: attach/detach deletes only what it has made; a detach takes less than a minute, so look again first",
-        format!("kubectl get volumeattachment {name} -o yaml --show-managed-fields"),
+    let last = steps(&format!(
+        "# who made it: attach/detach deletes only what it has made; a detach takes less than a minute, so look again first
+        kubectl get volumeattachment {name} -o yaml --show-managed-fields"
     ));
     Finding {
         id: Id::D16,
@@ -228,6 +202,6 @@ fn unused_of(
             "attach/detach detaches a volume when the last pod that uses it has ended and the kubelet has unmounted it. Node {node} is Ready: there is nothing to fence"
         ),
         seen,
-        fix,
+        fix: [first, logs(index, &attachment.spec.attacher), last].concat(),
     }
 }

@@ -3,8 +3,8 @@
 
 mod marked;
 
-use super::super::finding::{Finding, Id, Object, Step, named, step};
-use super::super::index::Index;
+use super::super::finding::{Finding, Id, Object, Step, named, step, steps};
+use super::super::index::{Index, Owner};
 use super::super::stuck::Stuck;
 use super::steps::power;
 use super::unfenced;
@@ -26,14 +26,14 @@ pub(super) fn dead(index: &Index<'_>, stuck: &[Stuck<'_>], explained: &[Finding]
     let nodes = nodes.filter(|it| it.is_down() || marked::is_by_human(index, it));
     let of_node = |node: &WideNode| {
         let name = node.name_any();
-        let is_told = |volume: &str| explained.contains(&Object::of_cluster("pv", volume));
-        let waiting: Vec<&Stuck<'_>> = stuck
-            .iter()
+        let is_told = |volume: &str| explained.contains(&Object::volume(volume));
+        let waiting = stuck.iter();
+        let waiting: Vec<&Stuck<'_>> = waiting
             .filter(|it| it.holder.as_ref() == Some(&name) && !is_told(&it.volume))
             .collect();
         let mut terminating = terminating(index, &name);
         terminating.retain(|it| !explained.contains(&Object::pod(it)));
-        let mut attached = match explained.contains(&Object::of_cluster("node", &name)) {
+        let mut attached = match explained.contains(&Object::node(&name)) {
             true => Vec::new(),
             false => attached(index, node),
         };
@@ -72,10 +72,8 @@ fn attached<'a>(index: &Index<'a>, node: &WideNode) -> Vec<&'a SlimAttachment> {
         return Vec::new();
     }
     let holds = |it: &&SlimAttachment| {
-        let volume = it.volume();
-        let is_attached = it.status.attached;
-        let is_going = it.is_deleting();
-        (is_attached || is_going) && !volume.is_some_and(|it| index.is_shared(it))
+        let is_shared = it.volume().is_some_and(|it| index.is_shared(it));
+        (it.status.attached || it.is_deleting()) && !is_shared
     };
     let all = index.attachments_on(&node.name_any()).iter().copied();
     all.filter(holds).collect()
@@ -91,18 +89,17 @@ struct Scene<'a> {
 
 impl Scene<'_> {
     fn objects(&self) -> Vec<Object> {
-        let mut objects = vec![Object::of_cluster("node", &self.node.name_any())];
-        let pods = self.waiting.iter().map(|it| it.pod);
+        let waiting = self.waiting.iter();
+        let pods = waiting.clone().map(|it| it.pod);
         let pods = pods.chain(self.terminating.iter().copied());
-        objects.extend(pods.map(Object::pod));
-        let volumes = self.waiting.iter();
-        objects.extend(volumes.map(|it| Object::of_cluster("pv", &it.volume)));
-        let attached = self.attached.iter();
-        let attached = attached.filter_map(|it| it.volume());
-        objects.extend(attached.map(|it| Object::of_cluster("pv", it)));
+        let attached = self.attached.iter().filter_map(|it| it.volume());
+        let volumes = waiting.map(|it| it.volume.as_str()).chain(attached);
+        let node = Object::node(&self.node.name_any());
+        let all = std::iter::once(node).chain(pods.map(Object::pod));
         let mut seen = BTreeSet::new();
-        objects.retain(|it| seen.insert(it.clone()));
-        objects
+        all.chain(volumes.map(Object::volume))
+            .filter(|it| seen.insert(it.clone()))
+            .collect()
     }
 
     /// A kubelet that speaks is not silent, and the pods of either may well run: that a machine is down nobody knows before the proof.
@@ -116,10 +113,8 @@ impl Scene<'_> {
     /// Attached volumes that nobody is seen to wait for.
     fn unwanted(&self) -> Vec<String> {
         let wanted: BTreeSet<&str> = self.waiting.iter().map(|it| it.volume.as_str()).collect();
-        let names = self.attached.iter().map(|it| {
-            let volume = it.volume().map(ToOwned::to_owned);
-            volume.unwrap_or_else(|| it.name_any())
-        });
+        let names = self.attached.iter();
+        let names = names.map(|it| it.volume().map_or_else(|| it.name_any(), str::to_owned));
         names.filter(|it| !wanted.contains(it.as_str())).collect()
     }
 
@@ -152,10 +147,10 @@ impl Scene<'_> {
             false => "nobody fences it",
         };
         seen.push(why.words);
-        let mut fix = vec![step(
-            "whether the machine is reached at all, and by whom",
-            format!("kubectl describe node {node}"),
-        )];
+        let mut fix = steps(&format!(
+            "# whether the machine is reached at all, and by whom
+            kubectl describe node {node}"
+        ));
         fix.extend(why.steps);
         Finding {
             id: Id::D1,
@@ -219,38 +214,33 @@ fn warned<'a>(warnings: impl Iterator<Item = &'a Warning>) -> Vec<String> {
 /// The way out of an incident that is open: to wait, and to answer it.
 fn follow(fence: &NodeFence, node: &str, all: &[NodeFence]) -> Vec<Step> {
     let mut fix = Vec::new();
-    let approve = format!("kubectl fence approve {node} --reason \"WHY\"");
     let brake = fences::brake(fence);
     if fences::is_awaited(fence) && brake.is_none() {
-        fix.push(step("it waits for a human's answer", approve.clone()));
-        fix.push(step(
-            "or it is not to be fenced",
-            format!("kubectl fence deny {node} --reason \"WHY\""),
-        ));
+        fix.extend(steps(&format!(
+            "# it waits for a human's answer
+            kubectl fence approve {node} --reason \"WHY\"
+            # or it is not to be fenced
+            kubectl fence deny {node} --reason \"WHY\""
+        )));
     }
-    fix.push(step(
-        "follow it",
-        format!("kubectl fence status {node} --watch"),
-    ));
-    fix.push(step(
-        "its record",
-        format!("kubectl get nodefence {} -o yaml", fence.name_any()),
-    ));
+    fix.extend(steps(&format!(
+        "# follow it
+        kubectl fence status {node} --watch
+        # its record
+        kubectl get nodefence {} -o yaml",
+        fence.name_any()
+    )));
     if fences::escalated(fence).is_some() && !fences::is_awaited(fence) {
         let denied = fences::denied_beside(fence, all);
-        let steps = fences::commands(fence, denied.is_some()).into_iter();
-        fix.extend(steps.map(|it| {
-            step(
-                "it calls for you; once you have done what it says above",
-                it,
-            )
-        }));
+        let commands = fences::commands(fence, denied.is_some()).into_iter();
+        let why = "it calls for you; once you have done what it says above";
+        fix.extend(commands.map(|it| step(why, it)));
     }
     if let Some(brake) = brake {
-        fix.push(step(
-            format!("only if this machine is known to be dead: an approval lifts what holds it ({brake}), which is there for the case that many only seem to be"),
-            approve,
-        ));
+        fix.extend(steps(&format!(
+            "# only if this machine is known to be dead: an approval lifts what holds it ({brake}), which is there for the case that many only seem to be
+            kubectl fence approve {node} --reason \"WHY\""
+        )));
     }
     fix
 }
@@ -303,8 +293,7 @@ pub(super) fn unevictable(index: &Index<'_>) -> Vec<Finding> {
         let stays = |it: &&SlimPod| {
             !it.is_deleting() && !it.claims().is_empty() && it.tolerates_out_of_service()
         };
-        let staying = pods.filter(stays);
-        let pods: Vec<&SlimPod> = staying.collect();
+        let pods: Vec<&SlimPod> = pods.filter(stays).collect();
         (!pods.is_empty()).then(|| unevicted(index, node, &pods))
     };
     nodes.filter_map(of_node).collect()
@@ -313,50 +302,43 @@ pub(super) fn unevictable(index: &Index<'_>) -> Vec<Finding> {
 fn unevicted(index: &Index<'_>, node: &WideNode, pods: &[&SlimPod]) -> Finding {
     let name = node.name_any();
     let names: Vec<String> = pods.iter().map(|it| it.full_name()).collect();
-    let mut objects = vec![Object::of_cluster("node", &name)];
+    let mut objects = vec![Object::node(&name)];
     objects.extend(pods.iter().map(|it| Object::pod(it)));
-    let owners: BTreeSet<(String, String)> = pods
+    let made = pods
         .iter()
-        .map(|it| (it.namespace().unwrap_or_default(), index.owner(it)))
-        .collect();
-    let mut fix: Vec<Step> = owners
-        .into_iter()
-        .filter(|(_, owner)| !owner.starts_with("pod/"))
-        .map(|(namespace, owner)| {
-            step(
-                "remove the toleration that has no key, or the key node.kubernetes.io/out-of-service, or limit it by tolerationSeconds",
-                format!("kubectl -n {namespace} edit {owner}"),
-            )
-        })
-        .collect();
-    fix.push(step(
-        "who has said that the machine is down, and by what proof: the taint alone is none",
-        format!("kubectl fence history {name}"),
-    ));
+        .map(|it| (it.namespace().unwrap_or_default(), index.owner(it)));
+    let owners: BTreeSet<(String, Owner)> = made.filter(|(_, it)| !it.is_pod()).collect();
+    let owners = owners.iter().flat_map(|(namespace, owner)| {
+        steps(&format!(
+            "# remove the toleration that has no key, or the key node.kubernetes.io/out-of-service, or limit it by tolerationSeconds
+            kubectl -n {namespace} edit {owner}"
+        ))
+    });
+    let mut fix: Vec<Step> = owners.collect();
+    fix.extend(steps(&format!(
+        "# who has said that the machine is down, and by what proof: the taint alone is none
+        kubectl fence history {name}"
+    )));
     let proof = index.proof(node);
     let contradicted = proof.map(contradicted).unwrap_or_default();
     if proof.is_none() || !contradicted.is_empty() {
-        fix.push(power(index, &name));
+        fix.extend(power(index, &name));
     }
     // A kubelet that speaks has booted, or never was down: what it runs may write.
     let is_silent = node.view().ready() == Ready::Unknown;
-    for pod in pods.iter().take(3).filter(|_| is_silent) {
-        let namespace = pod.namespace().unwrap_or_default();
-        fix.push(step(
-            "only while the machine is known to be off: the pod of now keeps its tolerations, so it is deleted by hand; pod GC takes it under the taint",
-            format!(
-                "kubectl -n {namespace} delete pod {} --wait=false",
-                pod.name_any()
-            ),
-        ));
-    }
-    let mut seen = vec![
-        index.told(node),
-        match proof {
-            Some(fence) => proven(fence),
-            None => "no proof that stands says that its machine is down".to_owned(),
-        },
-    ];
+    let deleted = pods.iter().take(3).filter(|_| is_silent);
+    fix.extend(deleted.flat_map(|pod| {
+        let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
+        steps(&format!(
+            "# only while the machine is known to be off: the pod of now keeps its tolerations, so it is deleted by hand; pod GC takes it under the taint
+            kubectl -n {namespace} delete pod {name} --wait=false"
+        ))
+    }));
+    let proven = proof.map_or_else(
+        || "no proof that stands says that its machine is down".to_owned(),
+        proven,
+    );
+    let mut seen = vec![index.told(node), proven];
     seen.extend(contradicted);
     seen.push(format!(
         "on it, not evicted, and with claims: {}",

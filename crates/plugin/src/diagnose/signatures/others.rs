@@ -1,20 +1,16 @@
 //! D17: an error or a wait that none of the other signatures explains. The reason of the event decides, and its words are quoted.
 
 use super::super::facts::{ATTACH, MOUNT, SCHEDULING};
-use super::super::finding::{Finding, Id, Object, Step, step};
+use super::super::finding::{Finding, Id, Object, Step, steps};
 use super::super::index::Index;
-use super::super::stuck::{MULTI_ATTACH, OVERDUE, PATIENCE, Stuck, waits};
+use super::super::stuck::{OVERDUE, PATIENCE, Stuck, waits};
 use super::steps::{logs, storage};
+use crate::foreign_text::{Sign, quoted};
 use crate::table::duration;
 use fencing_cluster::slim::SlimPod;
 use jiff::SignedDuration;
 use kube::ResourceExt;
 use std::collections::BTreeSet;
-
-/// What a kubelet says beside the error of a volume.
-const SUMMARY: &str = "Unable to attach or mount volumes";
-/// A call to the driver that has not returned, which other calls find in their way.
-const PENDING: &str = "already exists";
 
 /// A pod that waits, and what is known of it.
 pub struct Untold<'a> {
@@ -45,15 +41,15 @@ pub fn untold<'a>(index: &Index<'a>, stuck: &[Stuck<'a>], findings: &[Finding]) 
     let told: BTreeSet<&Object> = findings.iter().flat_map(|it| &it.objects).collect();
     // What is told of an attachment is of its volume, and stands for each pod that waits for that.
     let is_told = |pod: &SlimPod, volume: Option<&str>| {
-        let volume = volume.map(|it| Object::of_cluster("pv", it));
+        let volume = volume.map(Object::volume);
         told.contains(&Object::pod(pod)) || volume.is_some_and(|it| told.contains(&it))
     };
     let mut all: Vec<Untold<'a>> = Vec::new();
     let now = index.facts.now;
     let pods = index.facts.pods.items.iter();
-    for pod in pods.filter(|it| it.status.phase == "Pending" && !it.is_deleting()) {
+    for pod in pods.filter(|it| it.is_pending()) {
         let error = error(index, pod);
-        let volume = error.and_then(|(_, words)| words.split('"').nth(1));
+        let volume = error.and_then(|(_, words)| quoted(words));
         let volume = volume.filter(|it| index.volume(it).is_some());
         if error.is_some() && !is_told(pod, volume) {
             all.push(Untold {
@@ -98,13 +94,14 @@ fn error<'a>(index: &Index<'a>, pod: &'a SlimPod) -> Option<(&'static str, &'a s
         let found = of_reason.find(|(_, words)| says(words));
         found.map(|(_, words)| (reason, *words))
     };
-    let is_own = |words: &str| !words.contains(MULTI_ATTACH) && !is_attached(index, pod, words);
+    let is_attached = |words: &str| quoted(words).is_some_and(|it| index.is_attached(it, pod));
+    let is_own = |words: &str| !Sign::MultiAttach.is_in(words) && !is_attached(words);
     let attach = of(ATTACH, &is_own);
-    let mount = || of(MOUNT, &|words| !words.starts_with(SUMMARY));
+    let mount = || of(MOUNT, &|words| !Sign::MountSummary.is_in(words));
     let by_attachment = || by_attachment(index, pod).map(|words| (ATTACH, words));
     // Where a volume is held elsewhere, the summary says no more than that.
     let summary = || {
-        let is_held = said.iter().any(|(_, words)| words.contains(MULTI_ATTACH));
+        let is_held = said.iter().any(|(_, it)| Sign::MultiAttach.is_in(it));
         of(MOUNT, &|_| !is_held)
     };
     attach
@@ -113,25 +110,11 @@ fn error<'a>(index: &Index<'a>, pod: &'a SlimPod) -> Option<(&'static str, &'a s
         .or_else(summary)
 }
 
-/// Has the attach that these words are about come about since?
-fn is_attached(index: &Index<'_>, pod: &SlimPod, words: &str) -> bool {
-    let volume = words.split('"').nth(1).unwrap_or_default();
-    let mut attachments = index.attachments(volume).iter();
-    attachments.any(|it| {
-        let is_here = Some(&it.spec.node_name) == pod.spec.node_name.as_ref();
-        is_here && it.status.attached
-    })
-}
-
 /// What its own VolumeAttachments say, where no event does.
 fn by_attachment<'a>(index: &Index<'a>, pod: &SlimPod) -> Option<&'a str> {
-    let namespace = pod.namespace().unwrap_or_default();
-    let claims = pod.claims();
-    let volumes = claims
-        .iter()
-        .filter_map(|it| index.volume_of(&namespace, it));
+    let volumes = index.volumes(pod).into_iter();
     let attachments = volumes.flat_map(|it| index.attachments(it).iter().copied());
-    let mut own = attachments.filter(|it| Some(&it.spec.node_name) == pod.spec.node_name.as_ref());
+    let mut own = attachments.filter(|it| pod.is_on(&it.spec.node_name));
     own.find_map(|it| {
         let error = it.status.attach_error.as_ref()?;
         error.message.as_deref().filter(|_| !it.status.attached)
@@ -153,7 +136,7 @@ fn unexplained_of(index: &Index<'_>, it: &Untold<'_>) -> Finding {
     let (pod, age) = (it.pod.full_name(), duration(it.age));
     let node = it.pod.spec.node_name.as_deref();
     let mut objects = vec![Object::pod(it.pod)];
-    objects.extend(it.volume.as_ref().map(|it| Object::of_cluster("pv", it)));
+    objects.extend(it.volume.as_deref().map(Object::volume));
     let volume = it.volume.as_deref().unwrap_or("not known");
     let holder = it.holder.as_deref().unwrap_or("not known");
     let title = match it.error {
@@ -162,11 +145,9 @@ fn unexplained_of(index: &Index<'_>, it: &Untold<'_>) -> Finding {
         Some(_) => format!("pod {pod} waits for {age}: its kubelet cannot mount a volume"),
         None => format!("pod {pod} waits for {age} for volume {volume}, held by node {holder}"),
     };
-    let mut seen = Vec::new();
-    seen.extend(
-        it.error
-            .map(|(reason, words)| format!("pod {pod}: {reason}: {words}")),
-    );
+    let error = it.error.iter();
+    let error = error.map(|(reason, words)| format!("pod {pod}: {reason}: {words}"));
+    let mut seen: Vec<String> = error.collect();
     let machine = [node, it.holder.as_deref()].into_iter().flatten();
     seen.extend(machine.filter_map(|it| Some(index.told(index.node(it)?))));
     Finding {
@@ -185,19 +166,15 @@ fn unexplained_of(index: &Index<'_>, it: &Untold<'_>) -> Finding {
 
 fn way_out(index: &Index<'_>, it: &Untold<'_>) -> Vec<Step> {
     let (name, namespace) = (it.pod.name_any(), it.pod.namespace().unwrap_or_default());
-    let mut fix = vec![step(
-        "all that is said of the pod",
-        format!("kubectl -n {namespace} describe pod {name}"),
-    )];
     let volume = it.volume.as_deref();
     let driver = volume.and_then(|it| index.driver(it));
-    match it.error {
-        Some((SCHEDULING, _)) => fix.push(step(
-            "its claims, and whether they are bound",
-            format!("kubectl -n {namespace} get pvc -o wide"),
+    let more: Vec<Step> = match it.error {
+        Some((SCHEDULING, _)) => steps(&format!(
+            "# its claims, and whether they are bound
+            kubectl -n {namespace} get pvc -o wide"
         )),
         Some((MOUNT, words)) => {
-            let why = match words.contains(PENDING) {
+            let why = match Sign::CallPending.is_in(words) {
                 true => {
                     "an earlier call for the volume has not returned: which one, and what it waits for, says the driver on that node"
                 }
@@ -207,19 +184,25 @@ fn way_out(index: &Index<'_>, it: &Untold<'_>) -> Vec<Step> {
             let pods = index.facts.pods.items.iter();
             let own = pods.filter(|pod| pod.spec.node_name.as_ref() == node);
             let own = own.filter(|pod| driver.is_some_and(|it| pod.mentions(it)));
-            fix.extend(own.take(2).map(|pod| {
-                let namespace = pod.namespace().unwrap_or_default();
-                let name = pod.name_any();
-                step(
-                    why,
-                    format!("kubectl -n {namespace} logs {name} --all-containers --tail=50"),
-                )
-            }));
+            let logs = own.take(2).flat_map(|pod| {
+                let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
+                steps(&format!(
+                    "# {why}
+                    kubectl -n {namespace} logs {name} --all-containers --tail=50"
+                ))
+            });
+            logs.collect()
         }
         Some(_) | None => {
-            fix.extend(driver.map(|it| logs(index, it)).unwrap_or_default());
-            fix.extend(volume.map(|it| storage(index, it)).unwrap_or_default());
+            let logs = driver.map(|it| logs(index, it));
+            let storage = volume.map(|it| storage(index, it));
+            [logs, storage].map(Option::unwrap_or_default).concat()
         }
-    }
+    };
+    let mut fix = steps(&format!(
+        "# all that is said of the pod
+        kubectl -n {namespace} describe pod {name}"
+    ));
+    fix.extend(more);
     fix
 }

@@ -1,18 +1,13 @@
 //! D15: a volume that its node affinity ties to nodes that take no pod: local disks of a node that is lost, a zone without nodes.
 
 use super::super::backends::{Type, of_volume};
-use super::super::finding::{Finding, Id, Object, Step, named, step};
+use super::super::finding::{Finding, Id, Object, Step, named, steps};
 use super::super::index::Index;
+use crate::foreign_text::Sign;
 use fencing_cluster::slim::{SlimPod, WideNode};
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume};
 use kube::ResourceExt;
 use std::collections::BTreeSet;
-
-/// How the scheduler says it (upstream's `volumebinding`, v1.36, and before v1.34).
-const AFFINITY: [&str; 2] = [
-    "PersistentVolume's node affinity",
-    "volume node affinity conflict",
-];
 
 /// Pods without a node whose volume is out of reach.
 pub(super) fn unreachable(index: &Index<'_>) -> Vec<Finding> {
@@ -20,8 +15,7 @@ pub(super) fn unreachable(index: &Index<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let pods = index.facts.pods.items.iter();
-    let pods = pods.filter(|it| it.status.phase == "Pending" && !it.is_deleting());
-    let pods = pods.filter(|it| it.spec.node_name.is_none());
+    let pods = pods.filter(|it| it.is_pending() && it.spec.node_name.is_none());
     let of_pod = |pod: &SlimPod| {
         let namespace = pod.namespace().unwrap_or_default();
         let claims = pod.claims();
@@ -49,7 +43,7 @@ fn of_volume_of(
     let nodes = index.facts.nodes.items.iter();
     let reaching: Vec<&WideNode> = nodes.filter(|it| reaches(terms, it)).collect();
     let is_lost = reaching.iter().all(|it| it.is_down());
-    let words = index.refusal(pod, |it| AFFINITY.iter().any(|says| it.contains(says)));
+    let words = index.refusal(pod, |it| Sign::NodeAffinity.is_in(it));
     if !is_lost && words.is_none() {
         return None;
     }
@@ -57,14 +51,10 @@ fn of_volume_of(
     let full_name = pod.full_name();
     let mut objects = vec![
         Object::pod(pod),
-        Object::of_cluster("pv", &name),
-        Object::claim(&namespace, claim),
+        Object::volume(&name),
+        Object::of("pvc", &namespace, claim),
     ];
-    objects.extend(
-        reaching
-            .iter()
-            .map(|it| Object::of_cluster("node", &it.name_any())),
-    );
+    objects.extend(reaching.iter().map(|it| Object::node(&it.name_any())));
     let ties = ties(terms);
     let mut seen = vec![format!("node affinity of volume {name}: {}", named(&ties))];
     seen.extend(reaching.iter().take(3).map(|it| index.told(it)));
@@ -104,29 +94,29 @@ fn way_out(
     reaching: &[&WideNode],
     is_lost: bool,
 ) -> Vec<Step> {
-    let mut fix = vec![step(
-        "what ties the volume",
-        format!("kubectl get pv {name} -o jsonpath='{{.spec.nodeAffinity}}'"),
-    )];
-    fix.push(match reaching.first().map(|it| it.name_any()) {
-        Some(node) if is_lost => step(
-            "bring this node back: the volume is reached from there",
-            format!("kubectl describe node {node}"),
-        ),
-        Some(node) => step(
-            "why this node takes no pod: taints, room, the pod's own selectors",
-            format!("kubectl describe node {node}"),
-        ),
-        None => step(
-            "bring back a node with these labels",
-            "kubectl get nodes --show-labels",
+    let mut fix = steps(&format!(
+        "# what ties the volume
+        kubectl get pv {name} -o jsonpath='{{.spec.nodeAffinity}}'"
+    ));
+    fix.extend(match reaching.first().map(|it| it.name_any()) {
+        Some(node) if is_lost => steps(&format!(
+            "# bring this node back: the volume is reached from there
+            kubectl describe node {node}"
+        )),
+        Some(node) => steps(&format!(
+            "# why this node takes no pod: taints, room, the pod's own selectors
+            kubectl describe node {node}"
+        )),
+        None => steps(
+            "# bring back a node with these labels
+            kubectl get nodes --show-labels",
         ),
     });
     if is_lost {
-        fix.push(step(
-            "only if its data is given up, or restored elsewhere: a new claim gets a new volume",
-            format!("kubectl -n {namespace} delete pvc {claim} --wait=false"),
-        ));
+        fix.extend(steps(&format!(
+            "# only if its data is given up, or restored elsewhere: a new claim gets a new volume
+            kubectl -n {namespace} delete pvc {claim} --wait=false"
+        )));
     }
     fix
 }
@@ -149,19 +139,14 @@ fn holds(rule: &NodeSelectorRequirement, value: Option<&str>) -> bool {
     let is_in = || value.is_some_and(|value| rule.values.iter().flatten().any(|it| it == value));
     let number = |it: &str| it.parse::<i64>().ok();
     let bound = || number(rule.values.as_ref()?.first()?);
+    let numbers = || value.and_then(number).zip(bound());
     match rule.operator.as_str() {
         "In" => is_in(),
         "NotIn" => !is_in(),
         "Exists" => value.is_some(),
         "DoesNotExist" => value.is_none(),
-        "Gt" => value
-            .and_then(number)
-            .zip(bound())
-            .is_some_and(|(it, bound)| it > bound),
-        "Lt" => value
-            .and_then(number)
-            .zip(bound())
-            .is_some_and(|(it, bound)| it < bound),
+        "Gt" => numbers().is_some_and(|(it, bound)| it > bound),
+        "Lt" => numbers().is_some_and(|(it, bound)| it < bound),
         _ => false,
     }
 }

@@ -1,28 +1,17 @@
 //! D10: what the scheduler, or a kubelet, refuses by a rule of its own. No fence lifts it.
 
 use super::super::facts::{ATTACH, MOUNT};
-use super::super::finding::{Finding, Id, Object, Step, named, step};
+use super::super::finding::{Finding, Id, Object, named, steps};
 use super::super::index::Index;
 use super::super::stuck::Stuck;
 use super::workloads::{recreate, rolling};
+use crate::foreign_text::{Sign, mentions};
 use fencing_cluster::slim::SlimPod;
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 
-/// Upstream's `nodevolumelimits/csi.go`, v1.36.
-const LIMIT: &str = "exceed max volume count";
 /// The kubelet's own, of a pod that it has refused (upstream's `kubelet/volumemanager`, v1.36).
 const LIMIT_REASON: &str = "VolumeAttachmentLimitExceeded";
-/// The scheduler's, where it looks (`nodevolumelimits/csi.go`); external-attacher's; the kubelet's (`volume/csi/csi_client.go`).
-const NO_DRIVER: [&str; 3] = [
-    "CSI driver is not installed on the node",
-    "does not contain driver",
-    "not found in the list of registered CSI drivers",
-];
-
-/// What has a number of pods that can be set.
-const SCALED: [&str; 3] = ["deployment/", "replicaset/", "statefulset/"];
-
 /// Everything that is refused.
 pub(super) fn refused(index: &Index<'_>, stuck: &[Stuck<'_>]) -> Vec<Finding> {
     let one_pod = stuck.iter().filter_map(|it| for_one(index, it));
@@ -40,28 +29,25 @@ fn for_one(index: &Index<'_>, stuck: &Stuck<'_>) -> Option<Finding> {
     }
     let (pod, user_name) = (stuck.pod, user.full_name());
     let namespace = user.namespace().unwrap_or_default();
-    let mut fix: Vec<Step> = rolling(index, pod, user)
-        .map(recreate)
-        .into_iter()
-        .collect();
-    fix.push(step(
-        "who uses it",
-        format!("kubectl -n {namespace} get pod {} -o wide", user.name_any()),
-    ));
     let owner = index.owner(user);
-    let is_scaled = SCALED.iter().any(|it| owner.starts_with(it));
-    fix.push(step(
-        "if that one is not wanted any more: stop what makes it",
-        match is_scaled {
-            true => format!("kubectl -n {namespace} scale {owner} --replicas=0"),
-            false => format!("kubectl -n {namespace} delete {owner}"),
-        },
-    ));
+    let stop = match owner.is_scaled() {
+        true => format!("scale {owner} --replicas=0"),
+        false => format!("delete {owner}"),
+    };
+    let rolling = rolling(index, pod, user).map(recreate);
+    let mut fix = rolling.unwrap_or_default();
+    fix.extend(steps(&format!(
+        "# who uses it
+        kubectl -n {namespace} get pod {} -o wide
+        # if that one is not wanted any more: stop what makes it
+        kubectl -n {namespace} {stop}",
+        user.name_any()
+    )));
     let event = stuck.event.unwrap_or_default();
     Some(Finding {
         id: Id::D10,
         title: format!("pod {} wants a claim that one pod may use, and {user_name} does", pod.full_name()),
-        objects: vec![Object::pod(pod), Object::pod(user), Object::of_cluster("pv", &stuck.volume)],
+        objects: vec![Object::pod(pod), Object::pod(user), Object::volume(&stuck.volume)],
         cause: "the access mode ReadWriteOncePod lets one pod in the whole cluster use the claim; the scheduler keeps all others waiting".to_owned(),
         seen: vec![
             format!("pod {}: {event}", pod.full_name()),
@@ -74,7 +60,7 @@ fn for_one(index: &Index<'_>, stuck: &Stuck<'_>) -> Option<Finding> {
 /// The nodes have as many volumes as their drivers take.
 fn limited(index: &Index<'_>, pod: &SlimPod) -> Option<Finding> {
     let is_waiting = pod.status.phase == "Pending" && pod.spec.node_name.is_none();
-    let by_scheduler = || index.refusal(pod, |it| it.contains(LIMIT));
+    let by_scheduler = || index.refusal(pod, |it| Sign::VolumeLimit.is_in(it));
     let words = match pod.status.reason == LIMIT_REASON {
         true => "its kubelet has refused it: the node has as many volumes as its driver takes",
         false if is_waiting => by_scheduler()?,
@@ -88,16 +74,12 @@ fn limited(index: &Index<'_>, pod: &SlimPod) -> Option<Finding> {
         objects: vec![Object::pod(pod)],
         cause: "a node takes so many volumes of a driver as its CSINode says (allocatable.count); the scheduler counts those of its pods and its VolumeAttachments".to_owned(),
         seen,
-        fix: vec![
-            step(
-                "how many each node takes",
-                "kubectl get csinodes -o custom-columns='NODE:.metadata.name,DRIVERS:.spec.drivers[*].name,LIMITS:.spec.drivers[*].allocatable.count'",
-            ),
-            step(
-                "what is attached where; add nodes, or have pods use fewer volumes",
-                "kubectl get volumeattachments -o custom-columns=NODE:.spec.nodeName,DRIVER:.spec.attacher,VOLUME:.spec.source.persistentVolumeName --sort-by=.spec.nodeName",
-            ),
-        ],
+        fix: steps(
+            "# how many each node takes
+            kubectl get csinodes -o custom-columns='NODE:.metadata.name,DRIVERS:.spec.drivers[*].name,LIMITS:.spec.drivers[*].allocatable.count'
+            # what is attached where; add nodes, or have pods use fewer volumes
+            kubectl get volumeattachments -o custom-columns=NODE:.spec.nodeName,DRIVER:.spec.attacher,VOLUME:.spec.source.persistentVolumeName --sort-by=.spec.nodeName",
+        ),
     })
 }
 
@@ -132,7 +114,7 @@ fn without_driver(index: &Index<'_>, pod: &SlimPod) -> Option<Finding> {
     if pod.status.phase != "Pending" {
         return None;
     }
-    let says = |words: &str| NO_DRIVER.iter().any(|it| words.contains(it));
+    let says = |words: &str| Sign::NoDriver.is_in(words);
     let (words, place) = match &pod.spec.node_name {
         Some(node) => {
             let mut of_node = [ATTACH, MOUNT].into_iter();
@@ -142,32 +124,22 @@ fn without_driver(index: &Index<'_>, pod: &SlimPod) -> Option<Finding> {
         None => (index.refusal(pod, says), "NODE"),
     };
     let words = words?;
+    let mut csi_nodes = index.facts.csi_nodes.items.iter();
+    let csi_node = csi_nodes.find(|it| it.name_any() == place);
+    let drivers = csi_node.map(|it| {
+        let drivers = it.spec.drivers.iter();
+        drivers.map(|it| it.name.clone()).collect::<Vec<String>>()
+    });
     // It has registered since.
-    let csi_nodes = index.facts.csi_nodes.items.iter();
-    let mut csi_nodes = csi_nodes.filter(|it| it.name_any() == place);
-    if csi_nodes.any(|it| it.spec.drivers.iter().any(|it| words.contains(&it.name))) {
+    if drivers.iter().flatten().any(|it| mentions(words, it)) {
         return None;
     }
     let mut objects = vec![Object::pod(pod)];
-    objects.extend(
-        pod.spec
-            .node_name
-            .as_ref()
-            .map(|it| Object::of_cluster("node", it)),
-    );
+    objects.extend(pod.spec.node_name.as_deref().map(Object::node));
     let mut seen = vec![format!("pod {}: {words}", pod.full_name())];
-    let csi_node = index
-        .facts
-        .csi_nodes
-        .items
-        .iter()
-        .find(|it| it.name_any() == place);
-    seen.extend(csi_node.map(|it| {
-        let drivers: Vec<String> = it.spec.drivers.iter().map(|it| it.name.clone()).collect();
-        match drivers.is_empty() {
-            true => format!("node {place} has no CSI driver"),
-            false => format!("node {place} has these CSI drivers: {}", named(&drivers)),
-        }
+    seen.extend(drivers.map(|it| match it.is_empty() {
+        true => format!("node {place} has no CSI driver"),
+        false => format!("node {place} has these CSI drivers: {}", named(&it)),
     }));
     Some(Finding {
         id: Id::D10,
@@ -175,15 +147,11 @@ fn without_driver(index: &Index<'_>, pod: &SlimPod) -> Option<Finding> {
         objects,
         cause: "a driver is on a node when its node plugin, mostly a DaemonSet, runs there and has registered; its kubelet then names it in the CSINode".to_owned(),
         seen,
-        fix: vec![
-            step(
-                "which drivers the nodes have",
-                "kubectl get csinodes -o custom-columns='NODE:.metadata.name,DRIVERS:.spec.drivers[*].name'",
-            ),
-            step(
-                "whether the driver's node plugin runs there; if not, see its DaemonSet's nodeSelector and tolerations",
-                format!("kubectl get pods -A -o wide --field-selector spec.nodeName={place}"),
-            ),
-        ],
+        fix: steps(&format!(
+            "# which drivers the nodes have
+            kubectl get csinodes -o custom-columns='NODE:.metadata.name,DRIVERS:.spec.drivers[*].name'
+            # whether the driver's node plugin runs there; if not, see its DaemonSet's nodeSelector and tolerations
+            kubectl get pods -A -o wide --field-selector spec.nodeName={place}"
+        )),
     })
 }

@@ -2,7 +2,7 @@
 //! their own right (D5). Here the holder is well: what looks like a dead node is none.
 
 use super::super::backends::{Ability, of_provisioner};
-use super::super::finding::{Finding, Id, Object, Step, named, step};
+use super::super::finding::{Finding, Id, Object, Step, named, steps};
 use super::super::index::Index;
 use super::super::stuck::Stuck;
 use fencing_cluster::slim::{SlimDeployment, SlimPod};
@@ -13,7 +13,7 @@ pub(super) fn shared(index: &Index<'_>, stuck: &[Stuck<'_>]) -> Vec<Finding> {
     let of_stuck = |stuck: &Stuck<'_>| {
         let holder = index.node(stuck.holder.as_deref()?)?;
         let user = *stuck.users.first()?;
-        if holder.is_down() || holder.is_marked() || stuck.is_unscheduled {
+        if !holder.is_well() || stuck.is_unscheduled {
             return None;
         }
         match rolling(index, stuck.pod, user) {
@@ -40,38 +40,29 @@ pub(super) fn rolling<'a>(
 }
 
 /// Has the rollout stop the old pod first.
-pub(super) fn recreate(rollout: &SlimDeployment) -> Step {
-    let namespace = rollout.namespace().unwrap_or_default();
+pub(super) fn recreate(rollout: &SlimDeployment) -> Vec<Step> {
+    let (namespace, name) = (rollout.namespace().unwrap_or_default(), rollout.name_any());
     let patch = r#"{"spec":{"strategy":{"type":"Recreate","rollingUpdate":null}}}"#;
-    step(
-        "have the old pod stop before the new one starts (in the chart or repository that it comes from, too)",
-        format!(
-            "kubectl -n {namespace} patch deployment {} --type=merge -p '{patch}'",
-            rollout.name_any()
-        ),
-    )
+    steps(&format!(
+        "# have the old pod stop before the new one starts (in the chart or repository that it comes from, too)
+        kubectl -n {namespace} patch deployment {name} --type=merge -p '{patch}'"
+    ))
 }
 
 fn held(stuck: &Stuck<'_>, user: &SlimPod) -> Vec<String> {
     let holder = stuck.holder.as_deref().unwrap_or_default();
-    let mut seen = vec![format!(
-        "node {holder} is Ready, and pod {} uses volume {} there: no node has died, and there is nothing to fence",
-        user.full_name(),
-        stuck.volume
-    )];
-    seen.extend(
-        stuck
-            .event
-            .map(|it| format!("pod {}: {it}", stuck.pod.full_name())),
+    let (user, volume) = (user.full_name(), &stuck.volume);
+    let held = format!(
+        "node {holder} is Ready, and pod {user} uses volume {volume} there: no node has died, and there is nothing to fence"
     );
-    seen
+    std::iter::once(held).chain(stuck.said()).collect()
 }
 
 fn objects(stuck: &Stuck<'_>, user: &SlimPod) -> Vec<Object> {
     vec![
         Object::pod(stuck.pod),
         Object::pod(user),
-        Object::of_cluster("pv", &stuck.volume),
+        Object::volume(&stuck.volume),
     ]
 }
 
@@ -79,30 +70,24 @@ fn rolled(stuck: &Stuck<'_>, user: &SlimPod, rollout: &SlimDeployment) -> Findin
     let name = rollout.name_any();
     let namespace = rollout.namespace().unwrap_or_default();
     let mut objects = objects(stuck, user);
-    objects.push(Object {
-        kind: "deployment",
-        namespace: Some(namespace.clone()),
-        name: name.clone(),
-    });
+    objects.push(Object::of("deployment", &namespace, &name));
     let mut seen = held(stuck, user);
     seen.push(format!(
         "Deployment {namespace}/{name} has strategy {} and may surge",
         rollout.strategy()
     ));
     let patch = r#"{"spec":{"strategy":{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1}}}}"#;
+    let surge = steps(&format!(
+        "# or keep RollingUpdate, without a pod more than it wants
+        kubectl -n {namespace} patch deployment {name} --type=merge -p '{patch}'"
+    ));
     Finding {
         id: Id::D4,
         title: format!("the rollout of deployment {name} waits for itself: the new pod starts before the old one stops, on another node"),
         objects,
         cause: "a ReadWriteOnce volume is attached to one node. The new pod cannot start before the old one has stopped, and the rollout does not stop the old one before the new one is ready".to_owned(),
         seen,
-        fix: vec![
-            recreate(rollout),
-            step(
-                "or keep RollingUpdate, without a pod more than it wants",
-                format!("kubectl -n {namespace} patch deployment {name} --type=merge -p '{patch}'"),
-            ),
-        ],
+        fix: [recreate(rollout), surge].concat(),
     }
 }
 
@@ -115,26 +100,26 @@ fn rivals(index: &Index<'_>, stuck: &Stuck<'_>, user: &SlimPod) -> Finding {
         false => format!("{one} and {other}"),
     };
     let namespace = stuck.pod.namespace().unwrap_or_default();
-    let mut fix = vec![step(
-        "give them a ReadWriteMany claim, or one claim each (a StatefulSet's volumeClaimTemplates)",
-        "kubectl get storageclass -o custom-columns=NAME:.metadata.name,PROVISIONER:.provisioner",
-    )];
+    let mut fix = steps(
+        "# give them a ReadWriteMany claim, or one claim each (a StatefulSet's volumeClaimTemplates)
+        kubectl get storageclass -o custom-columns=NAME:.metadata.name,PROVISIONER:.provisioner",
+    );
     if let Some(classes) = sharing(index) {
-        fix.push(step(
-            format!("these can be shared, by the backend matrix: {classes}"),
-            format!("kubectl explain -n {namespace} pvc.spec.accessModes"),
-        ));
+        fix.extend(steps(&format!(
+            "# these can be shared, by the backend matrix: {classes}
+            kubectl explain -n {namespace} pvc.spec.accessModes"
+        )));
     }
-    if one == other && one.starts_with("deployment/") {
-        fix.push(step(
-            "or run one replica",
-            format!("kubectl -n {namespace} scale {one} --replicas=1"),
-        ));
+    if one == other && one.kind == "deployment" {
+        fix.extend(steps(&format!(
+            "# or run one replica
+            kubectl -n {namespace} scale {one} --replicas=1"
+        )));
     }
-    fix.push(step(
-        format!("or keep them together on one node (podAffinity by kubernetes.io/hostname): this shows whether {holder} has room"),
-        format!("kubectl describe node {holder}"),
-    ));
+    fix.extend(steps(&format!(
+        "# or keep them together on one node (podAffinity by kubernetes.io/hostname): this shows whether {holder} has room
+        kubectl describe node {holder}"
+    )));
     let mut seen = held(stuck, user);
     seen.push(format!("{whose} both want it, and neither is about to go"));
     Finding {

@@ -101,6 +101,7 @@ fn status() -> Status {
         kind: WarningKind::Contradiction,
         words: "FenceDevice worker-2-bmc reads Off, and the kubelet has renewed its Lease since"
             .to_owned(),
+        fact: String::new(),
     }];
     Status {
         stranded: Vec::new(),

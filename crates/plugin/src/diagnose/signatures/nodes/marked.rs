@@ -1,6 +1,6 @@
 //! D12: a node is out of service by somebody's hand, and no NodeFence proves its machine off.
 
-use super::super::super::finding::{Finding, Id, step};
+use super::super::super::finding::{Finding, Id, steps};
 use super::super::super::index::Index;
 use super::super::steps::power;
 use super::Scene;
@@ -21,22 +21,18 @@ impl Scene<'_> {
         let node = self.node.name_any();
         let mut seen = self.seen(index);
         seen.push(format!("no NodeFence is open for node {node}"));
-        let mut fix = Vec::new();
-        if self.node.view().ready() == Ready::Unknown {
-            fix.push(power(index, &node));
-        } else {
-            fix.push(step(
-                "its kubelet reports, so the machine runs: remove the taint before a second node writes",
-                format!("kubectl taint nodes {node} node.kubernetes.io/out-of-service-"),
-            ));
-        }
-        fix.push(step(
-            "what is still attached; each detaches within some minutes while the machine is off",
-            "kubectl get volumeattachments -o custom-columns=NAME:.metadata.name,NODE:.spec.nodeName,VOLUME:.spec.source.persistentVolumeName,ERROR:.status.detachError.message --sort-by=.spec.nodeName",
-        ));
-        fix.push(step(
-            "what is still to end there, and by which finalizers it is held",
-            format!("kubectl get pods -A -o custom-columns=NAMESPACE:.metadata.namespace,NAME:.metadata.name,DELETED:.metadata.deletionTimestamp,FINALIZERS:.metadata.finalizers --field-selector spec.nodeName={node}"),
+        let first = match self.node.view().ready() {
+            Ready::Unknown => power(index, &node),
+            _ => steps(&format!(
+                "# its kubelet reports, so the machine runs: remove the taint before a second node writes
+                kubectl taint nodes {node} node.kubernetes.io/out-of-service-"
+            )),
+        };
+        let more = steps(&format!(
+            "# what is still attached; each detaches within some minutes while the machine is off
+            kubectl get volumeattachments -o custom-columns=NAME:.metadata.name,NODE:.spec.nodeName,VOLUME:.spec.source.persistentVolumeName,ERROR:.status.detachError.message --sort-by=.spec.nodeName
+            # what is still to end there, and by which finalizers it is held
+            kubectl get pods -A -o custom-columns=NAMESPACE:.metadata.namespace,NAME:.metadata.name,DELETED:.metadata.deletionTimestamp,FINALIZERS:.metadata.finalizers --field-selector spec.nodeName={node}"
         ));
         Finding {
             id: Id::D12,
@@ -46,7 +42,7 @@ impl Scene<'_> {
                 "the taint out-of-service of node {node} was not set by an open NodeFence, so no device has confirmed that its machine is off. Kubernetes detaches its volumes all the same"
             ),
             seen,
-            fix,
+            fix: [first, more].concat(),
         }
     }
 }
