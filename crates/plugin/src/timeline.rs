@@ -1,4 +1,4 @@
-//! What happened in an incident and when, from its record alone: one line a moment, oldest first.
+//! What happened in an incident and when, from its record alone, oldest first. Whatever tells of an incident goes by this one history.
 
 use super::fences;
 use super::trail::{Released, dated, released};
@@ -18,112 +18,122 @@ pub struct Moment {
     pub time: Timestamp,
     /// What, in a sentence without a full stop.
     pub words: String,
+    /// What, for this program.
+    #[serde(skip)]
+    pub kind: Kind,
+}
+
+/// What happened at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The node showed its policy's condition.
+    Unhealthy,
+    /// The NodeFence was made.
+    Opened,
+    /// The policy's wait was over.
+    Due,
+    /// A person approved, denied, confirmed or released it.
+    People,
+    /// The operator began with it.
+    TakenUp,
+    /// Nothing held it back any more.
+    Admitted,
+    /// A device was asked for something.
+    Asked,
+    /// The machine was proven down.
+    ConfirmedDown,
+    /// The taint stood.
+    Tainted,
+    /// All volumes had detached.
+    Detached,
+    /// The taint was gone.
+    Untainted,
+    /// It ended.
+    Ended,
+    /// Something else.
+    Other,
+}
+
+impl Moment {
+    fn new(time: Timestamp, kind: Kind, words: impl Into<String>) -> Self {
+        let words = words.into();
+        Self { time, words, kind }
+    }
 }
 
 /// All that the record dates. What it does not date (a stage that went by at once) is not in it.
 pub fn timeline(fence: &NodeFence) -> Vec<Moment> {
-    let mut moments: Vec<Moment> = [asked(fence), words_of_people(fence)].concat();
-    if let Some(status) = &fence.status {
-        let dated = |time, words: &str| at(time, words.to_owned());
-        moments.extend(dated(
-            status.detected_time,
-            "the operator took the incident up",
-        ));
-        moments.extend(dated(status.approved_time, "nothing held it back any more"));
-        let quiesced = status.evidence.iter().map(|it| Moment {
-            time: it.quiesced_time,
-            words: "no pod could start on the node any more".to_owned(),
-        });
-        moments.extend(quiesced);
-        moments.extend(status.attempts.iter().flat_map(attempted));
-        let doubt = fences::doubt(fence);
-        let evidence = status.evidence.iter();
-        moments.extend(evidence.flat_map(|it| proven(it, doubt.as_deref())));
-        moments.extend(dated(
-            status.taint_applied_time,
-            "the taint stood: pods and volumes could go",
-        ));
-        let volumes = status.volumes.iter().filter_map(|volume| {
-            let name = &volume.volume_attachment;
-            at(
-                volume.detached_time,
-                format!("VolumeAttachment {name} had detached"),
-            )
-        });
-        moments.extend(volumes);
-        moments.extend(dated(status.detached_time, "everything had detached"));
-        moments.extend(dated(status.taint_removed_time, "the taint was gone again"));
-        let (stage, message) = (fences::stage(fence), fences::message(fence));
-        moments.extend(at(status.completion_time, format!("{stage}: {message}")));
-    }
-    // The API keeps whole seconds: within one, moments stand in the order in which they come about, the same one each time.
-    moments.sort_by_key(|it| it.time);
-    moments
-}
-
-fn at(time: Option<Timestamp>, words: String) -> Option<Moment> {
-    time.map(|time| Moment { time, words })
-}
-
-/// How it came about.
-fn asked(fence: &NodeFence) -> Vec<Moment> {
     let trigger = &fence.spec.trigger;
-    let node = &fence.spec.node_name;
-    let condition = || {
-        let type_ = trigger.condition_type.as_deref().unwrap_or_default();
-        let status = trigger.condition_status.map_or("", |it| it.as_str());
-        format!("{type_}={status}")
+    let status = fence.status.clone().unwrap_or_default();
+    let (evidence, mut all) = (status.evidence.as_ref(), Vec::new());
+    let mut add = |time: Option<Timestamp>, kind, words: &str| {
+        all.extend(time.map(|it| Moment::new(it, kind, words)));
     };
-    let policy = fence.spec.policy_name.as_deref().unwrap_or_default();
-    let reason = trigger.reason.as_deref().unwrap_or_default();
-    let made = match trigger.type_ {
-        TriggerType::NodeCondition => format!("policy {policy} opened the incident"),
-        TriggerType::Manual => format!(
-            "{} had Node {node} fenced: {reason}",
-            trigger.requested_by.as_deref().unwrap_or_default()
-        ),
-        TriggerType::External => {
-            format!("a taint of the operator was found on Node {node}, without its record")
-        }
-    };
-    let began = at(
-        trigger.unhealthy_since_time,
-        format!("Node {node} became {}", condition()),
-    );
-    let due = at(trigger.due_time, "the policy's wait was over".to_owned());
-    let made = at(fences::created(fence), made);
-    [began, made, due].into_iter().flatten().collect()
+    let became = format!("Node {} became {}", fence.spec.node_name, condition(fence));
+    add(trigger.unhealthy_since_time, Kind::Unhealthy, &became);
+    add(fences::created(fence), Kind::Opened, &opened(fence));
+    add(trigger.due_time, Kind::Due, "the policy's wait was over");
+    for it in words_of_people(fence) {
+        add(Some(it.time), it.kind, &it.words);
+    }
+    let taken_up = "the operator took the incident up";
+    add(status.detected_time, Kind::TakenUp, taken_up);
+    let admitted = "nothing held it back any more";
+    add(status.approved_time, Kind::Admitted, admitted);
+    let quiesced = "no pod could start on the node any more";
+    add(evidence.map(|it| it.quiesced_time), Kind::Other, quiesced);
+    for attempt in &status.attempts {
+        add(Some(attempt.start_time), Kind::Asked, &asked(attempt));
+        add(attempt.completion_time, Kind::Other, &settled(attempt));
+    }
+    for it in evidence.into_iter().flat_map(|it| proven(fence, it)) {
+        add(Some(it.time), it.kind, &it.words);
+    }
+    let tainted = "the taint stood: pods and volumes could go";
+    add(status.taint_applied_time, Kind::Tainted, tainted);
+    for volume in &status.volumes {
+        let words = format!("VolumeAttachment {} had detached", volume.volume_attachment);
+        add(volume.detached_time, Kind::Other, &words);
+    }
+    let detached = "everything had detached";
+    add(status.detached_time, Kind::Detached, detached);
+    let untainted = "the taint was gone again";
+    add(status.taint_removed_time, Kind::Untainted, untainted);
+    let ended = format!("{}: {}", fences::stage(fence), fences::message(fence));
+    add(status.completion_time, Kind::Ended, &ended);
+    // The API keeps whole seconds: within one, moments stand in the order in which they come about, the same one each time.
+    all.sort_by_key(|it| it.time);
+    all
 }
 
 /// What people have said of it, oldest first: their answer, their word that the machine has no power, and that they let go of it.
 pub fn words_of_people(fence: &NodeFence) -> Vec<Moment> {
-    let approval = fence.spec.approval.iter().map(|it| {
+    let (spec, status) = (&fence.spec, fence.status.as_ref());
+    let approval = spec.approval.iter().map(|it| {
         let verbed = match it.decision {
             ApprovalDecision::Approved => "approved",
             ApprovalDecision::Denied => "denied",
         };
         let (time, said) = dated(fence, "approval", it.time);
         let words = format!("{} {verbed} it{said}: {}", it.user, it.reason);
-        Moment { time, words }
+        Moment::new(time, Kind::People, words)
     });
-    let status = fence.status.as_ref();
-    let is_refused = status.is_some_and(|it| it.confirmation_refused.is_some());
-    let refused = match is_refused {
+    let refused = match status.is_some_and(|it| it.confirmation_refused.is_some()) {
         true => "; it was refused, and counts for nothing",
         false => "",
     };
-    let confirmation = fence.spec.manual_confirmation.iter().map(|it| {
+    let confirmation = spec.manual_confirmation.iter().map(|it| {
         let (time, said) = dated(fence, "manualConfirmation", it.time);
         let words = format!(
             "{} confirmed that the machine has no power{said}: {}{refused}",
             it.user, it.reason
         );
-        Moment { time, words }
+        Moment::new(time, Kind::People, words)
     });
-    let said = approval.chain(confirmation).chain(let_go(fence));
-    let mut said: Vec<Moment> = said.collect();
-    said.sort_by_key(|it| it.time);
-    said
+    let all = approval.chain(confirmation).chain(let_go(fence));
+    let mut all: Vec<Moment> = all.collect();
+    all.sort_by_key(|it| it.time);
+    all
 }
 
 fn let_go(fence: &NodeFence) -> Option<Moment> {
@@ -140,12 +150,35 @@ fn let_go(fence: &NodeFence) -> Option<Moment> {
             manager.unwrap_or("a program")
         ),
     };
-    Some(Moment { time, words })
+    Some(Moment::new(time, Kind::People, words))
 }
 
-/// What was asked of a device, and what came of it. An attempt is recorded before its command goes out (S8), so one without a result may or may
-/// not have been sent.
-fn attempted(attempt: &Attempt) -> Vec<Moment> {
+/// The condition that it was opened for, such as `Ready=Unknown`.
+pub fn condition(fence: &NodeFence) -> String {
+    let trigger = &fence.spec.trigger;
+    let kind = trigger.condition_type.as_deref().unwrap_or_default();
+    let status = trigger.condition_status.map_or("", |it| it.as_str());
+    format!("{kind}={status}")
+}
+
+/// How it came about.
+fn opened(fence: &NodeFence) -> String {
+    let (node, trigger) = (&fence.spec.node_name, &fence.spec.trigger);
+    let policy = fence.spec.policy_name.as_deref().unwrap_or_default();
+    let user = trigger.requested_by.as_deref().unwrap_or_default();
+    let reason = trigger.reason.as_deref().unwrap_or_default();
+    match trigger.type_ {
+        TriggerType::NodeCondition => format!("policy {policy} opened the incident"),
+        TriggerType::Manual => format!("{user} had Node {node} fenced: {reason}"),
+        TriggerType::External => {
+            format!("a taint of the operator was found on Node {node}, without its record")
+        }
+    }
+}
+
+/// What was asked of a device, and what came of it where the record does not say when. An attempt is recorded before its command goes out (S8),
+/// so one without a result may or may not have been sent.
+fn asked(attempt: &Attempt) -> String {
     let device = &attempt.device;
     let sent = match attempt.result {
         None => "was to be sent to",
@@ -158,12 +191,25 @@ fn attempted(attempt: &Attempt) -> Vec<Moment> {
         AttemptAction::PowerOn => format!("on {sent} FenceDevice {device}"),
         AttemptAction::ManualConfirm => "a human was asked".to_owned(),
     };
+    match (attempt.completion_time, attempt.result) {
+        (Some(_), _) => what,
+        (None, None) => format!("{what}: what became of it is not known{}", said(attempt)),
+        (None, Some(_)) => format!("{what}: it {}", became(attempt)),
+    }
+}
+
+/// What came of it.
+fn settled(attempt: &Attempt) -> String {
     let subject = match attempt.action {
-        AttemptAction::Status => format!("the look at FenceDevice {device}"),
-        AttemptAction::PowerOff => format!("off to FenceDevice {device}"),
-        AttemptAction::PowerOn => format!("on to FenceDevice {device}"),
+        AttemptAction::Status => format!("the look at FenceDevice {}", attempt.device),
+        AttemptAction::PowerOff => format!("off to FenceDevice {}", attempt.device),
+        AttemptAction::PowerOn => format!("on to FenceDevice {}", attempt.device),
         AttemptAction::ManualConfirm => "the question to a human".to_owned(),
     };
+    format!("{subject} {}", became(attempt))
+}
+
+fn became(attempt: &Attempt) -> String {
     let became = match attempt.result {
         None => "came to an end that is not known",
         Some(AttemptResult::Succeeded) => "took effect",
@@ -173,55 +219,46 @@ fn attempted(attempt: &Attempt) -> Vec<Moment> {
         }
         Some(AttemptResult::Refused) => "was not carried out",
     };
-    let said = attempt.message.iter().map(|it| format!(": {it}"));
-    let said: String = said.collect();
-    let begun = Moment {
-        time: attempt.start_time,
-        words: match (attempt.completion_time, attempt.result) {
-            (Some(_), _) => what,
-            (None, None) => format!("{what}: what became of it is not known{said}"),
-            (None, Some(_)) => format!("{what}: it {became}{said}"),
-        },
-    };
-    let ended = at(attempt.completion_time, format!("{subject} {became}{said}"));
-    std::iter::once(begun).chain(ended).collect()
+    format!("{became}{}", said(attempt))
+}
+
+fn said(attempt: &Attempt) -> String {
+    let said = attempt.message.as_ref().map(|it| format!(": {it}"));
+    said.unwrap_or_default()
 }
 
 /// The proof, reading by reading, and what speaks against it by now.
-fn proven(evidence: &Evidence, doubt: Option<&str>) -> Vec<Moment> {
-    let (words, read): (Vec<_>, Vec<_>) = evidence
-        .readings
-        .iter()
-        .partition(|it| manual::is_word(&it.raw));
-    let word = words.first().map(|it| Moment {
-        time: it.time,
-        words: format!(
-            "a human's word ({}) stood in the place of readings, and from here on no sign of life was seen",
-            it.raw
-        ),
-    });
+fn proven(fence: &NodeFence, evidence: &Evidence) -> Vec<Moment> {
+    let readings = evidence.readings.iter();
+    let (words, read): (Vec<_>, Vec<_>) = readings.partition(|it| manual::is_word(&it.raw));
     let how = match (words.is_empty(), read.is_empty()) {
         (true, _) => "the machine was proven down",
         (false, true) => "the machine counted as down on that word, read by no device,",
         (false, false) => "the machine was proven down, on that word too,",
     };
-    let readings = read.into_iter().map(|it| Moment {
-        time: it.time,
-        words: format!(
+    let word = words.first().map(|it| {
+        let words = format!(
+            "a human's word ({}) stood in the place of readings, and from here on no sign of life was seen",
+            it.raw
+        );
+        Moment::new(it.time, Kind::Other, words)
+    });
+    let readings = read.into_iter().map(|it| {
+        let words = format!(
             "FenceDevice {} read {:?} (`{}`, {} ms)",
             it.device, it.power_state, it.raw, it.round_trip_millis
-        ),
+        );
+        Moment::new(it.time, Kind::Other, words)
     });
-    let mut moments: Vec<Moment> = word.into_iter().chain(readings).collect();
-    let doubt = doubt.map_or_else(String::new, |it| format!("; by now it is not: {it}"));
-    moments.push(Moment {
-        time: evidence.proven_time,
-        words: format!(
-            "{how} in boot {}, under claim {}{doubt}",
-            evidence.node_boot_id, evidence.claim
-        ),
-    });
-    moments
+    let doubt = fences::doubt(fence).map(|it| format!("; by now it is not: {it}"));
+    let proven = format!(
+        "{how} in boot {}, under claim {}{}",
+        evidence.node_boot_id,
+        evidence.claim,
+        doubt.unwrap_or_default()
+    );
+    let proven = Moment::new(evidence.proven_time, Kind::ConfirmedDown, proven);
+    word.into_iter().chain(readings).chain([proven]).collect()
 }
 
 #[cfg(test)]

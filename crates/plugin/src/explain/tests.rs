@@ -1,6 +1,7 @@
 //! The narrative to the last blank.
 
 use super::super::fences::WarningKind;
+use super::super::timeline::Kind;
 use super::*;
 use serde_json::{Value, json};
 
@@ -21,6 +22,7 @@ Node worker-1 (nodefence/worker-1-5c0ffee5, policy workers): Recovered
 
 fn moment(time: &str, words: &str) -> Moment {
     Moment {
+        kind: Kind::Other,
         time: format!("2027-01-02T{time}Z").parse().expect("a time"),
         words: words.to_owned(),
     }

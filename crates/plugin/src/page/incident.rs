@@ -1,15 +1,15 @@
 //! One incident as a part of a page: all that its record has, section by section.
 
 use super::super::fences::Warning;
-use super::super::timeline::timeline;
+use super::super::timeline::{condition, timeline};
 use super::super::trail::dated;
 use super::super::{fences, table};
 use super::chart::chart;
 use super::html::Html;
-use super::parts::{ago, code, facts, since, table as rows_of, took, utc, utc_or_none};
+use super::parts::{ago, code, columns, facts, name, or_dash, since, took, utc, utc_or_none};
 use super::spans::{Span, spans};
-use fencing_api::fence::{Approval, ManualConfirmation, NodeFence, TriggerType};
-use fencing_api::fence_status::{Attempt, EvidenceReading, NodeFenceStatus, VolumeRecord};
+use fencing_api::fence::{NodeFence, TriggerType};
+use fencing_api::fence_status::NodeFenceStatus;
 use fencing_drivers::manual;
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -112,7 +112,7 @@ fn overview(fence: &NodeFence, now: Timestamp) -> Html {
         ("NodeFence", Some(code(&fence.name_any()))),
         ("Policy", spec.policy_name.as_deref().map(Html::text)),
         ("Trigger", Some(Html::text(asked(fence)))),
-        ("Mode", Some(Html::text(format!("{:?}", spec.fence.mode)))),
+        ("Mode", Some(name(spec.fence.mode))),
         ("Began", Some(utc_or_none(began))),
         ("Ended", Some(ended)),
         ("Took", lasted.map(Html::text)),
@@ -123,17 +123,11 @@ fn overview(fence: &NodeFence, now: Timestamp) -> Html {
 
 fn asked(fence: &NodeFence) -> String {
     let trigger = &fence.spec.trigger;
+    let user = trigger.requested_by.as_deref().unwrap_or_default();
     let reason = trigger.reason.as_deref().unwrap_or_default();
     match trigger.type_ {
-        TriggerType::NodeCondition => {
-            let kind = trigger.condition_type.as_deref().unwrap_or_default();
-            let status = trigger.condition_status.map_or("", |it| it.as_str());
-            format!("condition {kind}={status}")
-        }
-        TriggerType::Manual => {
-            let user = trigger.requested_by.as_deref().unwrap_or_default();
-            format!("{user} asked for it: {reason}")
-        }
+        TriggerType::NodeCondition => format!("condition {}", condition(fence)),
+        TriggerType::Manual => format!("{user} asked for it: {reason}"),
         TriggerType::External => "a taint that was found without its record".to_owned(),
     }
 }
@@ -141,19 +135,20 @@ fn asked(fence: &NodeFence) -> String {
 fn over_time(fence: &NodeFence, spans: &[Span], id: &str, now: Timestamp) -> Html {
     let first = spans.first().map_or(now, |it| it.from);
     let rows = spans.iter().map(|span| {
-        let until = span.until.map_or_else(|| Html::text("goes on"), utc);
         let lasted = span.until.unwrap_or(now).duration_since(span.from);
         vec![
-            Html::text(&span.name),
-            since(span.from, first),
-            utc(span.from),
-            until,
-            Html::text(took(lasted)),
+            ("Stage", Html::text(&span.name)),
+            ("After", since(span.from, first)),
+            ("From", utc(span.from)),
+            (
+                "Until",
+                span.until.map_or_else(|| Html::text("goes on"), utc),
+            ),
+            ("Took", Html::text(took(lasted))),
         ]
     });
-    let titles = ["Stage", "After", "From", "Until", "Took"];
     chart(fence, spans, id, now)
-        .and(rows_of("Stages", &titles, rows.collect()))
+        .and(columns("Stages", rows))
         .and(moments(fence, now))
 }
 
@@ -162,41 +157,32 @@ fn moments(fence: &NodeFence, now: Timestamp) -> Html {
     let first = moments.first().map_or(now, |it| it.time);
     let rows = moments.iter().map(|moment| {
         vec![
-            since(moment.time, first),
-            utc(moment.time),
-            Html::text(&moment.words),
+            ("After", since(moment.time, first)),
+            ("When", utc(moment.time)),
+            ("What", Html::text(&moment.words)),
         ]
     });
-    let titles = ["After", "When", "What"];
-    rows_of("What happened, oldest first", &titles, rows.collect())
+    columns("What happened, oldest first", rows)
 }
 
 fn people(fence: &NodeFence) -> Html {
-    let row = |word: &str, user: &str, reason: &str, (time, said): (Timestamp, String)| {
+    let row = |word: String, user: &str, reason: &str, (time, said): (Timestamp, String)| {
         vec![
-            Html::text(word),
-            Html::text(user),
-            Html::text(reason),
-            utc(time).and(Html::text(said)),
+            ("Word", Html::text(word)),
+            ("Who", Html::text(user)),
+            ("Reason", Html::text(reason)),
+            ("When", utc(time).and(said)),
         ]
     };
-    let approval = fence.spec.approval.iter();
-    let approval = approval.map(|it: &Approval| {
-        let decision = format!("{:?}", it.decision);
+    let approval = fence.spec.approval.iter().map(|it| {
         let when = dated(fence, "approval", it.time);
-        row(&decision, &it.user, &it.reason, when)
+        row(format!("{:?}", it.decision), &it.user, &it.reason, when)
     });
-    let word = fence.spec.manual_confirmation.iter();
-    let word = word.map(|it: &ManualConfirmation| {
+    let word = fence.spec.manual_confirmation.iter().map(|it| {
         let when = dated(fence, "manualConfirmation", it.time);
-        row("Confirmed: no power", &it.user, &it.reason, when)
+        row("Confirmed: no power".to_owned(), &it.user, &it.reason, when)
     });
-    let titles = ["Word", "Who", "Reason", "When"];
-    let table = rows_of(
-        "Approval and confirmation",
-        &titles,
-        approval.chain(word).collect(),
-    );
+    let table = columns("Approval and confirmation", approval.chain(word));
     let status = fence.status.as_ref();
     let refused = status.and_then(|it| it.confirmation_refused.as_ref());
     let refused = refused.map(|it| {
@@ -212,102 +198,72 @@ fn proof(status: &NodeFenceStatus) -> Html {
     };
     let first = evidence.readings.first();
     let first = first.map_or(evidence.quiesced_time, |it| it.time);
-    let row = |reading: &EvidenceReading| {
+    let rows = evidence.readings.iter().map(|it| {
+        let device = match manual::is_word(&it.raw) {
+            true => "none: a human's word",
+            false => &it.device,
+        };
         vec![
-            match manual::is_word(&reading.raw) {
-                true => Html::text("none: a human's word"),
-                false => Html::text(&reading.device),
-            },
-            Html::text(format!("{:?}", reading.power_state)),
-            code(&reading.raw),
-            Html::text(format!("{} ms", reading.round_trip_millis)),
-            since(reading.time, first),
-            utc(reading.time),
-            Html::text(reading.level.as_deref().unwrap_or("-")),
+            ("FenceDevice", Html::text(device)),
+            ("Power", name(it.power_state)),
+            ("Raw answer", code(&it.raw)),
+            (
+                "Round trip",
+                Html::text(format!("{} ms", it.round_trip_millis)),
+            ),
+            ("After", since(it.time, first)),
+            ("When", utc(it.time)),
+            ("Level", or_dash(it.level.as_ref())),
         ]
-    };
-    let titles = [
-        "FenceDevice",
-        "Power",
-        "Raw answer",
-        "Round trip",
-        "After",
-        "When",
-        "Level",
-    ];
-    let rows = evidence.readings.iter().map(row);
+    });
+    let renewed = evidence.lease_renew_time.map(utc);
+    let reported = evidence.ready_heartbeat_time.map(utc);
     facts(vec![
         ("Claim", Some(code(&evidence.claim))),
         ("Boot", Some(code(&evidence.node_boot_id))),
         ("No pod could start from", Some(utc(evidence.quiesced_time))),
         ("Proven", Some(utc(evidence.proven_time))),
-        ("Last Lease renewal", evidence.lease_renew_time.map(utc)),
-        (
-            "Last report of Ready",
-            evidence.ready_heartbeat_time.map(utc),
-        ),
+        ("Last Lease renewal", renewed),
+        ("Last report of Ready", reported),
     ])
-    .and(rows_of("Readings, oldest first", &titles, rows.collect()))
+    .and(columns("Readings, oldest first", rows))
 }
 
 fn attempts(status: &NodeFenceStatus) -> Html {
-    let row = |attempt: &Attempt| {
-        let result = attempt.result;
-        let result = result.map_or_else(|| "not known".to_owned(), |it| format!("{it:?}"));
-        let ended = attempt.completion_time;
+    let rows = status.attempts.iter().map(|it| {
+        let result = it.result.map(name);
+        let ended = it.completion_time.map(utc);
         vec![
-            Html::text(&attempt.device),
-            Html::text(format!("{:?}", attempt.action)),
-            Html::text(result),
-            utc(attempt.start_time),
-            ended.map_or_else(|| Html::text("may still land"), utc),
-            Html::text(attempt.message.as_deref().unwrap_or("-")),
+            ("FenceDevice", Html::text(&it.device)),
+            ("Action", name(it.action)),
+            ("Result", result.unwrap_or_else(|| "not known".into())),
+            ("Sent", utc(it.start_time)),
+            (
+                "Completed",
+                ended.unwrap_or_else(|| "may still land".into()),
+            ),
+            ("Message", or_dash(it.message.as_ref())),
         ]
-    };
-    let titles = [
-        "FenceDevice",
-        "Action",
-        "Result",
-        "Sent",
-        "Completed",
-        "Message",
-    ];
-    let rows = status.attempts.iter().map(row);
-    let count = status.attempt_count.unwrap_or_default();
-    let caption = format!(
-        "Attempts: {} of {count} are on record",
-        status.attempts.len()
-    );
-    rows_of(&caption, &titles, rows.collect())
+    });
+    let (kept, count) = (status.attempts.len(), status.attempt_count);
+    let count = count.unwrap_or_default();
+    columns(&format!("Attempts: {kept} of {count} are on record"), rows)
 }
 
 fn volumes(status: &NodeFenceStatus) -> Html {
-    let row = |volume: &VolumeRecord| {
+    let rows = status.volumes.iter().map(|it| {
         vec![
-            Html::text(&volume.volume_attachment),
-            Html::text(volume.persistent_volume.as_deref().unwrap_or("-")),
-            Html::text(volume.attacher.as_deref().unwrap_or("-")),
-            Html::text(format!("{:?}", volume.state)),
-            utc_or_none(volume.detached_time),
-            Html::text(volume.message.as_deref().unwrap_or("-")),
+            ("VolumeAttachment", Html::text(&it.volume_attachment)),
+            ("PersistentVolume", or_dash(it.persistent_volume.as_ref())),
+            ("CSI driver", or_dash(it.attacher.as_ref())),
+            ("State", name(it.state)),
+            ("Detached", utc_or_none(it.detached_time)),
+            ("Error", or_dash(it.message.as_ref())),
         ]
-    };
-    let titles = [
-        "VolumeAttachment",
-        "PersistentVolume",
-        "CSI driver",
-        "State",
-        "Detached",
-        "Error",
-    ];
-    let rows = status.volumes.iter().map(row);
-    let (all, gone) = (status.volume_count, status.volumes_detached);
-    let caption = format!(
-        "Volumes: {} of {} had detached",
-        gone.unwrap_or_default(),
-        all.unwrap_or_default()
-    );
-    rows_of(&caption, &titles, rows.collect())
+    });
+    let gone = status.volumes_detached.unwrap_or_default();
+    let all = status.volume_count.unwrap_or_default();
+    columns(&format!("Volumes: {gone} of {all} had detached"), rows)
 }
 
 fn pods(status: &NodeFenceStatus) -> Html {
@@ -316,11 +272,9 @@ fn pods(status: &NodeFenceStatus) -> Html {
     };
     let words = format!("{count} pod(s) had to leave the node. The record does not name them.");
     let stay = status.tolerating_pods.iter();
-    let rows = stay.map(|it| vec![Html::text(it)]).collect();
-    Html::element("p", &[], words).and(rows_of(
+    Html::element("p", &[], words).and(columns(
         "Pods that stay, because they tolerate the out-of-service taint",
-        &["Pod"],
-        rows,
+        stay.map(|it| vec![("Pod", Html::text(it))]),
     ))
 }
 
@@ -341,13 +295,12 @@ fn contradictions(status: &NodeFenceStatus) -> Html {
 fn conditions(status: &NodeFenceStatus) -> Html {
     let rows = status.conditions.iter().map(|it| {
         vec![
-            Html::text(&it.type_),
-            Html::text(&it.status),
-            Html::text(&it.reason),
-            Html::text(&it.message),
-            utc(it.last_transition_time.0),
+            ("Type", Html::text(&it.type_)),
+            ("Status", Html::text(&it.status)),
+            ("Reason", Html::text(&it.reason)),
+            ("Message", Html::text(&it.message)),
+            ("Since", utc(it.last_transition_time.0)),
         ]
     });
-    let titles = ["Type", "Status", "Reason", "Message", "Since"];
-    rows_of("Conditions of the NodeFence", &titles, rows.collect())
+    columns("Conditions of the NodeFence", rows)
 }

@@ -1,7 +1,7 @@
 //! `-o html`: incidents on one page that needs nothing beside itself, for a post-mortem.
 
 use super::html::Html;
-use super::parts::{table, took, utc, utc_or_none};
+use super::parts::{columns, took, utc, utc_or_none};
 use super::{Page, incident};
 use crate::fences;
 use fencing_api::fence::NodeFence;
@@ -55,13 +55,15 @@ fn overview(fences: &[&NodeFence]) -> Html {
         let lasted = ended.zip(began);
         let lasted = lasted.map(|(end, begin)| took(end.duration_since(begin)));
         vec![
-            anchor(fence),
-            Html::text(&fence.spec.node_name),
-            Html::text(fences::stage(fence)),
-            utc_or_none(began),
-            Html::text(lasted.unwrap_or_else(|| "it goes on".to_owned())),
+            ("Incident", anchor(fence)),
+            ("Node", Html::text(&fence.spec.node_name)),
+            ("Stage", Html::text(fences::stage(fence))),
+            ("Began", utc_or_none(began)),
+            (
+                "Took",
+                Html::text(lasted.unwrap_or_else(|| "it goes on".to_owned())),
+            ),
         ]
     });
-    let titles = ["Incident", "Node", "Stage", "Began", "Took"];
-    table("Incidents", &titles, rows.collect())
+    columns("Incidents", rows)
 }

@@ -3,6 +3,7 @@
 use super::super::table::duration;
 use super::html::Html;
 use jiff::{SignedDuration, Timestamp};
+use std::fmt::Debug;
 
 /// A table with its caption; the first cell of a row is its heading. No rows: nothing.
 pub fn table(caption: &str, titles: &[&str], rows: Vec<Vec<Html>>) -> Html {
@@ -29,6 +30,17 @@ pub fn table(caption: &str, titles: &[&str], rows: Vec<Vec<Html>>) -> Html {
     Html::element("table", &[], caption.and(head).and(body))
 }
 
+/// The same of rows that have each cell beside the title of its column.
+pub fn columns(caption: &str, rows: impl Iterator<Item = Vec<(&'static str, Html)>>) -> Html {
+    let (mut titles, mut cells) = (Vec::new(), Vec::new());
+    for row in rows {
+        let (names, row): (Vec<_>, Vec<_>) = row.into_iter().unzip();
+        titles = names;
+        cells.push(row);
+    }
+    table(caption, &titles, cells)
+}
+
 /// Facts, each under its name; those that are not known are left out.
 pub fn facts(facts: Vec<(&'static str, Option<Html>)>) -> Html {
     let known = facts
@@ -46,6 +58,16 @@ pub fn facts(facts: Vec<(&'static str, Option<Html>)>) -> Html {
 /// Text as it was written by a machine.
 pub fn code(words: &str) -> Html {
     Html::element("code", &[], words)
+}
+
+/// A name of the API, such as a state.
+pub fn name(of: impl Debug) -> Html {
+    Html::text(format!("{of:?}"))
+}
+
+/// What may not be there.
+pub fn or_dash(words: Option<&String>) -> Html {
+    Html::text(words.map_or("-", String::as_str))
 }
 
 /// A moment, absolute: in UTC, with a fraction of a second if the record has one.

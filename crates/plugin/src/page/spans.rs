@@ -3,6 +3,7 @@
 //! The record dates where one thing ended and the next began, not each stage by its name; so a span is called by what was being done in it.
 
 use super::super::fences;
+use super::super::timeline::{Kind, timeline};
 use fencing_api::fence::NodeFence;
 use jiff::Timestamp;
 
@@ -19,44 +20,47 @@ pub(super) struct Span {
 
 /// The spans, in their order.
 pub(super) fn spans(fence: &NodeFence) -> Vec<Span> {
-    let trigger = &fence.spec.trigger;
-    let status = fence.status.clone().unwrap_or_default();
-    let proven = status.evidence.as_ref().map(|it| it.proven_time);
-    let ends = [
-        (trigger.unhealthy_since_time, ""),
-        (fences::created(fence), "Unhealthy, until it was noticed"),
-        (trigger.due_time, "Unhealthy, within the policy's wait"),
-        (status.detected_time, "Until the operator took it up"),
-        (status.approved_time, "Held, or waiting for a human"),
-        (
-            status.confirmed_down_time.or(proven),
-            "Claimed, turned off, proven down",
-        ),
-        (status.taint_applied_time, "Evidence stored, taint set"),
-        (status.detached_time, "Pods and volumes leaving"),
-        (status.taint_removed_time, "Waiting for the release"),
-        (status.completion_time, "Until the incident ended"),
-    ];
-    let dated = ends.into_iter();
-    let mut dated: Vec<_> = dated.filter_map(|(at, name)| Some((at?, name))).collect();
-    dated.sort_by_key(|(at, _)| *at);
-    let pairs = dated.iter().zip(dated.iter().skip(1));
-    let past = pairs.map(|((from, _), (until, name))| Span {
-        // Only what came first has no name, and another clock may have dated it later.
-        name: match name.is_empty() {
-            true => "Until the node became unhealthy".to_owned(),
-            false => (*name).to_owned(),
-        },
-        from: *from,
-        until: Some(*until),
-    });
-    let mut spans: Vec<Span> = past.collect();
-    if let (None, Some((last, _))) = (status.completion_time, dated.last()) {
+    let moments = timeline(fence);
+    let mut ends = moments
+        .iter()
+        .filter_map(|it| Some((it.time, ended(it.kind)?)));
+    let mut spans = Vec::new();
+    let Some((mut from, _)) = ends.next() else {
+        return spans;
+    };
+    for (until, name) in ends {
+        let name = name.to_owned();
+        spans.push(Span {
+            name,
+            from,
+            until: Some(until),
+        });
+        from = until;
+    }
+    if !moments.iter().any(|it| it.kind == Kind::Ended) {
         spans.push(Span {
             name: format!("{} (now)", fences::stage(fence)),
-            from: *last,
+            from,
             until: None,
         });
     }
     spans
+}
+
+/// What was being done until then.
+fn ended(by: Kind) -> Option<&'static str> {
+    Some(match by {
+        // Only what came first has no name, and another clock may have dated it later.
+        Kind::Unhealthy => "Until the node became unhealthy",
+        Kind::Opened => "Unhealthy, until it was noticed",
+        Kind::Due => "Unhealthy, within the policy's wait",
+        Kind::TakenUp => "Until the operator took it up",
+        Kind::Admitted => "Held, or waiting for a human",
+        Kind::ConfirmedDown => "Claimed, turned off, proven down",
+        Kind::Tainted => "Evidence stored, taint set",
+        Kind::Detached => "Pods and volumes leaving",
+        Kind::Untainted => "Waiting for the release",
+        Kind::Ended => "Until the incident ended",
+        Kind::People | Kind::Asked | Kind::Other => return None,
+    })
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::fences::{Warning, WarningKind};
 use crate::status::{Operator, StrandedNode};
 use crate::table::WIDTH;
-use crate::timeline::Moment;
+use crate::timeline::{Kind, Moment};
 use fencing_api::device_status::PowerState;
 use fencing_api::policy::{FenceMode, NodeFencingPolicy};
 use serde_json::json;
@@ -136,6 +136,7 @@ fn what_people_and_devices_have_said_stands_with_the_incident() {
     let mut confirmed = incident("worker-2", "Checking", 20, "asks the devices of level bmc");
     confirmed.escalated = Some("DeviceFailed: words".to_owned());
     confirmed.said = vec![Moment {
+        kind: Kind::People,
         time: at(12).expect("a time"),
         words: "ann confirmed that the machine has no power: both cords are out".to_owned(),
     }];
