@@ -33,7 +33,7 @@ pub struct Index<'a> {
     pods: BTreeMap<&'a str, Vec<&'a SlimPod>>,
     attachments: BTreeMap<&'a str, Vec<&'a SlimAttachment>>,
     attachments_on: BTreeMap<&'a str, Vec<&'a SlimAttachment>>,
-    events: BTreeMap<&'a str, Vec<&'a Event>>,
+    events: BTreeMap<Option<&'a str>, Vec<&'a Event>>,
     replica_sets: BTreeMap<Key, &'a PartialObjectMeta<ReplicaSet>>,
     rollouts: BTreeMap<Key, &'a SlimDeployment>,
 }
@@ -80,51 +80,33 @@ fn key(meta: &ObjectMeta) -> Key {
 impl<'a> Index<'a> {
     /// Of these facts.
     pub fn of(facts: &'a Facts) -> Self {
-        let mut index = Self {
+        let pods = || facts.pods.items.iter().filter(|it| !it.is_finished());
+        let attachments = || facts.attachments.items.iter();
+        let (events, volumes) = (facts.events.items.iter(), facts.volumes.items.iter());
+        let bound = volumes.filter_map(|it| Some((bound_to(it)?, name(&it.metadata))));
+        let events = events.map(|it| (it.involved_object.uid.as_deref(), it));
+        let mut users = groups(pods().flat_map(|pod| {
+            let namespace = pod.namespace().unwrap_or_default();
+            let claims = pod.claims().into_iter();
+            claims.map(move |it| ((namespace.clone(), it), pod))
+        }));
+        for users in users.values_mut() {
+            users.sort_by_key(|it| it.creation_timestamp());
+        }
+        Self {
             facts,
             nodes: by(&facts.nodes.items, |it| name(&it.metadata)),
             claims: by(&facts.claims.items, |it| key(&it.metadata)),
             volumes: by(&facts.volumes.items, |it| name(&it.metadata)),
-            volumes_by_claim: BTreeMap::new(),
-            users: BTreeMap::new(),
-            pods: BTreeMap::new(),
-            attachments: BTreeMap::new(),
-            attachments_on: BTreeMap::new(),
-            events: BTreeMap::new(),
+            volumes_by_claim: bound.collect(),
+            users,
+            pods: groups(pods().map(|it| (it.spec.node_name.as_deref().unwrap_or_default(), it))),
+            attachments: groups(attachments().map(|it| (it.volume().unwrap_or_default(), it))),
+            attachments_on: groups(attachments().map(|it| (it.spec.node_name.as_str(), it))),
+            events: groups(events),
             replica_sets: by(&facts.replica_sets.items, |it| key(&it.metadata)),
             rollouts: by(&facts.deployments.items, |it| key(&it.metadata)),
-        };
-        for volume in &facts.volumes.items {
-            let claim = volume.spec.as_ref().and_then(|it| it.claim_ref.as_ref());
-            let claim = claim.and_then(|it| Some((it.namespace.clone()?, it.name.clone()?)));
-            if let Some(claim) = claim {
-                index.volumes_by_claim.insert(claim, name(&volume.metadata));
-            }
         }
-        for pod in facts.pods.items.iter().filter(|it| !it.is_finished()) {
-            let namespace = pod.namespace().unwrap_or_default();
-            let node = pod.spec.node_name.as_deref().unwrap_or_default();
-            index.pods.entry(node).or_default().push(pod);
-            for claim in pod.claims() {
-                let users = index.users.entry((namespace.clone(), claim));
-                users.or_default().push(pod);
-            }
-        }
-        for users in index.users.values_mut() {
-            users.sort_by_key(|it| it.creation_timestamp());
-        }
-        for attachment in &facts.attachments.items {
-            let volume = attachment.volume();
-            let attachments = index.attachments.entry(volume.unwrap_or_default());
-            attachments.or_default().push(attachment);
-            let on = index.attachments_on.entry(&attachment.spec.node_name);
-            on.or_default().push(attachment);
-        }
-        for event in &facts.events.items {
-            let uid = event.involved_object.uid.as_deref().unwrap_or_default();
-            index.events.entry(uid).or_default().push(event);
-        }
-        index
     }
 
     /// The Node.
@@ -184,8 +166,7 @@ impl<'a> Index<'a> {
 
     /// The claim, as `(namespace, name)`, that the volume is bound to.
     pub fn claim_of(&self, volume: &str) -> Option<Key> {
-        let claim = self.volume(volume)?.spec.as_ref()?.claim_ref.as_ref()?;
-        Some((claim.namespace.clone()?, claim.name.clone()?))
+        bound_to(self.volume(volume)?)
     }
 
     /// The pod.
@@ -259,14 +240,9 @@ impl<'a> Index<'a> {
         reason: &str,
         says: impl Fn(&str) -> bool,
     ) -> Option<&'a str> {
-        let uid = pod.metadata.uid.as_deref()?;
-        let events = self.events.get(uid)?.iter();
-        let events = events.filter(|it| it.reason.as_deref() == Some(reason));
-        let events = events.filter_map(|it| Some((time(it), it.message.as_deref()?)));
-        let latest = events
-            .filter(|(_, words)| says(words))
-            .max_by_key(|(at, _)| *at);
-        latest.map(|(_, words)| words)
+        let events = self.events(pod).into_iter().rev();
+        let mut events = events.filter(|it| it.reason.as_deref() == Some(reason));
+        events.find_map(|it| it.message.as_deref().filter(|it| says(it)))
     }
 
     /// What the scheduler says of a pod without a node, if it says so: by the pod's condition, and where that has no words by Events.
@@ -282,8 +258,8 @@ impl<'a> Index<'a> {
 
     /// All events of a pod, the latest last.
     pub fn events(&self, pod: &SlimPod) -> Vec<&'a Event> {
-        let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-        let mut events = self.events.get(uid).cloned().unwrap_or_default();
+        let uid = pod.metadata.uid.as_deref();
+        let mut events = self.events.get(&uid).cloned().unwrap_or_default();
         events.sort_by_key(|it| time(it));
         events
     }
@@ -339,6 +315,20 @@ impl<'a> Index<'a> {
         let mut open = fences.filter(|it| it.spec.node_name == node && !it.is_ended());
         open.find(|it| it.spec.fence.mode != FenceMode::Observe)
     }
+}
+
+/// The claim that a volume is bound to.
+fn bound_to(volume: &PersistentVolume) -> Option<Key> {
+    let claim = volume.spec.as_ref()?.claim_ref.as_ref()?;
+    Some((claim.namespace.clone()?, claim.name.clone()?))
+}
+
+fn groups<'a, K: Ord, T>(items: impl Iterator<Item = (K, &'a T)>) -> BTreeMap<K, Vec<&'a T>> {
+    let mut groups: BTreeMap<K, Vec<&'a T>> = BTreeMap::new();
+    for (key, item) in items {
+        groups.entry(key).or_default().push(item);
+    }
+    groups
 }
 
 fn by<'a, K: Ord, T>(items: &'a [T], key: impl Fn(&'a T) -> K) -> BTreeMap<K, &'a T> {

@@ -83,6 +83,7 @@ fn first(pod: &Pod, scene: &Scene<'_>) -> PodPlan {
         namespace: pod.namespace().unwrap_or_default(),
         name: pod.name_any(),
         owner: owner.map(|it| format!("{}/{}", it.kind, it.name)),
+        owner_kind: owner.map(|it| it.kind.clone()).unwrap_or_default(),
         outcome: Outcome::Recovers,
         reason: Reason::Free,
         message: String::new(),
@@ -270,10 +271,7 @@ pub fn date(plans: &mut [PodPlan], marks: Marks) {
         .iter_mut()
         .filter(|it| it.outcome == Outcome::Recovers)
     {
-        let is_replaced_at_once = plan
-            .owner
-            .as_ref()
-            .is_some_and(|it| it.starts_with("ReplicaSet/"));
+        let is_replaced_at_once = plan.owner_kind == "ReplicaSet";
         let begins = match (plan.has_moving_volumes(), is_replaced_at_once) {
             (true, _) => marks.detached,
             (false, true) => marks.claimed,

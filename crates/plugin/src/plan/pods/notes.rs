@@ -94,10 +94,7 @@ pub(super) fn of_brothers(plans: &mut [PodPlan]) {
         .filter(|it| it.outcome == Outcome::Recovers)
     {
         let own = (plan.namespace.clone(), plan.owner.clone());
-        let is_of_set = own
-            .1
-            .as_ref()
-            .is_some_and(|it| it.starts_with("StatefulSet/"));
+        let is_of_set = plan.owner_kind == "StatefulSet";
         let brothers = sets.iter().filter(|it| **it == own).count();
         if is_of_set && brothers > 1 {
             plan.notes.push(format!("{brothers} pods of its StatefulSet are on this node: they are made one after the other, each when the one before is Ready, unless `podManagementPolicy` is Parallel; the time is that of the first"));

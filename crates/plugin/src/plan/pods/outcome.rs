@@ -78,6 +78,9 @@ pub struct PodPlan {
     pub name: String,
     /// Who made it: `StatefulSet/db`.
     pub owner: Option<String>,
+    /// Of which kind that is; empty: nothing made it.
+    #[serde(skip)]
+    pub owner_kind: String,
     /// What becomes of it.
     pub outcome: Outcome,
     /// Why.
