@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// Where the sources name reasons of conditions and Events. Tests aside, whatever looks like one there has to be explained.
-const NAMED_IN: [&str; 20] = [
+const NAMED_IN: [&str; 21] = [
     "crates/core/src/plan",
     "crates/core/src/control.rs",
     "crates/core/src/escalation.rs",
@@ -15,6 +15,7 @@ const NAMED_IN: [&str; 20] = [
     "crates/core/src/assess/words.rs",
     "crates/core/src/hold.rs",
     "crates/core/src/identity.rs",
+    "crates/core/src/protection/levels.rs",
     "crates/core/src/exclusions.rs",
     "crates/core/src/record.rs",
     "crates/core/src/record/confirmed.rs",
