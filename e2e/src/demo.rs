@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::lab::{Kind, LIMIT, Lab, Setup, available, condition, stage};
 use crate::timeline::Timeline;
-use crate::toolchain::kubernetes_version;
+use crate::toolchain::{Programs, kubernetes_version};
 use crate::workload::{Template, node_of};
 
 /// Nodes with this label are the policy's.
@@ -33,6 +33,7 @@ pub async fn run() -> Result<()> {
     let mut setup = Setup::new("demo", 3).on(kind).alone();
     // The default of 300 s until a pod of an unreachable node is deleted would make the demo long; nothing else changes.
     setup.control_plane.toleration_seconds = Some(5);
+    setup.control_plane.programs = Programs::Cluster;
     setup.labels = |number| match number {
         1 => BTreeMap::from([(LABEL.to_owned(), "yes".to_owned())]),
         _ => BTreeMap::new(),

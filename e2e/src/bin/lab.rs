@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use e2e::{
     bench::Plan,
     lab::{Kind, available},
-    toolchain::Toolchain,
+    toolchain::{Programs, Toolchain},
 };
 use fencing_testbed::bench::emulators;
 use fencing_testbed::moment::Moment;
@@ -126,7 +126,7 @@ async fn main() -> Result<()> {
 }
 
 fn build() -> Result<()> {
-    println!("{}", Toolchain::build()?.directory().display());
+    println!("{}", Toolchain::build(Programs::All)?.directory().display());
     Ok(())
 }
 

@@ -28,7 +28,8 @@ use tokio::time::sleep;
 
 pub use self::{backup::Backup, clients::client, components::Component, files::Files};
 use crate::load;
-use crate::{rights, toolchain::Toolchain};
+use crate::rights;
+use crate::toolchain::{Programs, Toolchain};
 use fencing_testbed::deadline;
 use fencing_testbed::{
     pki::Authority,
@@ -58,6 +59,8 @@ pub struct Options {
     pub store_directory: Option<PathBuf>,
     /// Controllers of the controller-manager that do not run, by name.
     pub controllers_off: Vec<&'static str>,
+    /// Which programs have to be built before it starts.
+    pub programs: Programs,
     /// Further command line arguments of components.
     pub extra_arguments: Vec<(Component, String)>,
 }
@@ -74,6 +77,7 @@ impl Default for Options {
             force_detach_on_timeout: false,
             store_directory: None,
             controllers_off: Vec::new(),
+            programs: Programs::All,
             extra_arguments: Vec::new(),
         }
     }
@@ -128,7 +132,10 @@ impl ControlPlane {
     pub async fn start(options: Options) -> Result<Self> {
         deadline::begin();
         load::wait_for_room().await;
-        let toolchain = tokio::task::spawn_blocking(Toolchain::build).await??;
+        let toolchain = {
+            let programs = options.programs;
+            tokio::task::spawn_blocking(move || Toolchain::build(programs)).await??
+        };
         let begin = Instant::now();
         let server_guard = Guard::start()?;
         let files = Files::make(&options.name, &server_guard)?;

@@ -24,13 +24,15 @@ use sha2::{Digest, Sha256};
 pub use version::{is_usual_kubernetes, kubernetes_version};
 use version::{kubernetes, ldflags};
 
-/// Programs that are no part of a control plane, and what pins their modules: whatever the version of Kubernetes.
-const TOOLS: [(&str, &str, &str); 5] = [
-    (
-        "csi-attacher",
-        "github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher",
-        "go.mod",
-    ),
+/// Its modules are pinned by `go.mod`, whatever the version of Kubernetes.
+const ATTACHER: (&str, &str, &str) = (
+    "csi-attacher",
+    "github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher",
+    "go.mod",
+);
+
+/// Programs that are no part of a cluster, and what pins their modules: whatever the version of Kubernetes.
+const TOOLS: [(&str, &str, &str); 4] = [
     ("helm", "helm.sh/helm/v4/cmd/helm", "go.mod"),
     ("helm3", "helm.sh/helm/v3/cmd/helm", "go.mod"),
     (
@@ -53,6 +55,15 @@ const KUBECTL: (&str, &str) = ("kubectl", "k8s.io/kubernetes/cmd/kubectl");
 const COLD_BUILD: &str =
     "about 6 minutes on 2 cores with an empty build cache, under a minute with a warm one";
 
+/// Which programs are built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Programs {
+    /// What a cluster runs: enough for the demo.
+    Cluster,
+    /// With kubectl, both helms and what else tests call.
+    All,
+}
+
 /// The built programs.
 #[derive(Debug, Clone)]
 pub struct Toolchain {
@@ -67,14 +78,25 @@ struct Program {
     modules: &'static str,
     /// Hash of everything it is made of.
     key: String,
+    /// Whether a cluster runs it.
+    is_of_cluster: bool,
 }
 
 impl Toolchain {
-    /// Builds what is not built yet, with progress on standard error, and returns where the programs are. Blocks.
-    pub fn build() -> Result<Self> {
+    /// Builds what is wanted and not built yet, with progress on standard error, and returns where the programs are. Blocks.
+    pub fn build(wanted: Programs) -> Result<Self> {
         let module = workspace().join("e2e/control-plane");
-        let (programs, key) = programs(&module)?;
-        let directory = lab_directory().join(format!("bin-{key}"));
+        let all = programs(&module)?;
+        // Where all are built already, those of a cluster are among them.
+        let full = set(&all);
+        if full.is_dir() {
+            return Ok(Self { directory: full });
+        }
+        let programs = match wanted {
+            Programs::All => all,
+            Programs::Cluster => all.into_iter().filter(|it| it.is_of_cluster).collect(),
+        };
+        let directory = set(&programs);
         if directory.is_dir() {
             return Ok(Self { directory });
         }
@@ -97,14 +119,14 @@ impl Toolchain {
         &self.directory
     }
 
-    /// The path of one program: `control-plane`, `kubectl`, one of [`TOOLS`], or a folder of `e2e/control-plane/cmd`.
+    /// The path of one program: `control-plane`, `kubectl`, [`ATTACHER`]'s, one of [`TOOLS`], or a folder of `e2e/control-plane/cmd`.
     pub fn program(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 }
 
-/// All programs, and the hash over all their keys.
-fn programs(module: &Path) -> Result<(Vec<Program>, String)> {
+/// All programs.
+fn programs(module: &Path) -> Result<Vec<Program>> {
     let version = Command::new("go")
         .arg("version")
         .current_dir(module)
@@ -128,12 +150,16 @@ fn programs(module: &Path) -> Result<(Vec<Program>, String)> {
     let (kubectl, package) = KUBECTL;
 
     let mut programs = Vec::new();
-    for (name, package, modules) in TOOLS.into_iter().chain([(kubectl, package, ours)]) {
+    let tools = TOOLS
+        .into_iter()
+        .chain([(kubectl, package, ours), ATTACHER]);
+    for (name, package, modules) in tools {
         programs.push(Program {
             name: name.to_owned(),
             package: package.to_owned(),
             modules,
             key: hex(base(modules)?),
+            is_of_cluster: name == ATTACHER.0,
         });
     }
     for folder in sorted(&module.join("cmd"))? {
@@ -160,17 +186,23 @@ fn programs(module: &Path) -> Result<(Vec<Program>, String)> {
                 package: format!("./cmd/{name}"),
                 modules: ours,
                 key: hex(hash),
+                is_of_cluster: true,
             });
         }
     }
     // The largest first: it compiles what the others share, and who waits sees the longest wait announced first.
     programs.sort_by_key(|program| (program.name != "control-plane", program.name.clone()));
+    Ok(programs)
+}
+
+/// Where these programs are linked, by the hash over all their keys.
+fn set(programs: &[Program]) -> PathBuf {
     let mut all = Sha256::new();
-    for program in &programs {
+    for program in programs {
         add(&mut all, program.name.as_bytes());
         add(&mut all, program.key.as_bytes());
     }
-    Ok((programs, hex(all)))
+    lab_directory().join(format!("bin-{}", hex(all)))
 }
 
 /// Builds the programs that the store does not have, then links all of them into `directory`.

@@ -11,7 +11,7 @@ use e2e::lab;
 use e2e::lab::{Lab, Setup};
 use e2e::operator::plugins;
 use e2e::prometheus::Prometheus;
-use e2e::toolchain::Toolchain;
+use e2e::toolchain::{Programs, Toolchain};
 use fencing_testbed::debian;
 use fencing_testbed::paths::workspace;
 use k8s_openapi::api::core::v1::Node;
@@ -192,7 +192,7 @@ impl Desk {
         std::os::unix::fs::symlink(workspace().join("deploy"), folder.join("deploy"))?;
         std::fs::write(folder.join("my/kustomization.yaml"), kustomization()?)?;
         std::fs::write(folder.join("ca.crt"), plane.ca_pem())?;
-        let toolchain = tokio::task::spawn_blocking(Toolchain::build).await??;
+        let toolchain = tokio::task::spawn_blocking(|| Toolchain::build(Programs::All)).await??;
         let kubectl = toolchain.program("kubectl");
         let programs = kubectl.parent().context("a folder")?.display().to_string();
         let others = std::env::var("PATH")?;

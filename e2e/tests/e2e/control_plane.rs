@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::{
     control_plane::{Component, ControlPlane, Options},
     lab::LIMIT,
-    toolchain::{Toolchain, kubernetes_version},
+    toolchain::{Programs, Toolchain, kubernetes_version},
 };
 use fencing_testbed::{
     eventually::eventually,
@@ -160,7 +160,7 @@ fn fill_a_store(directory: &Path) -> Result<()> {
     let guard = Guard::start()?;
     let etcd = Spec::new(
         "etcd",
-        Toolchain::build()?.program("control-plane"),
+        Toolchain::build(Programs::All)?.program("control-plane"),
         &directory.join("etcd.log"),
     )
     .args(["etcd", "--data-dir=store", "--name=lab", "--log-level=warn"])

@@ -5,6 +5,7 @@ use crate::shell::fake::{self, Cluster, failure};
 use fencing_core::fixtures;
 use fencing_core::observed::AttachmentView;
 use serde_json::json;
+use tokio::time::timeout;
 
 const PATCH: &str = "PATCH /api/v1/nodes/worker-1";
 const DELETE: &str = "DELETE /api/v1/namespaces/default/pods/db-0";
@@ -44,8 +45,17 @@ async fn a_patch_is_not_sent_before_its_time() {
         valid_from,
         ..patch(None)
     };
-    assert_eq!(patch_node(&cluster.context(), early).await, Reply::Done);
+    let context = cluster.context();
+    assert_eq!(patch_node(&context, early).await, Reply::Done);
     assert!(clock::since_boot() >= valid_from);
+    let sent = cluster.requests();
+    let later = NodePatch {
+        valid_from: clock::since_boot() + Duration::from_hours(1),
+        ..patch(None)
+    };
+    let waits = timeout(Duration::from_secs(1), patch_node(&context, later));
+    assert!(waits.await.is_err());
+    assert_eq!(cluster.requests(), sent);
 }
 
 /// S18: it may have been found out after the decision.

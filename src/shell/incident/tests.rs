@@ -287,13 +287,14 @@ async fn only_what_was_read_beside_a_write_that_succeeded_is_kept() {
 #[tokio::test]
 async fn no_claim_is_taken_over_from_the_node_that_is_to_go_down() {
     let table = [
-        (Some("worker-1"), false),
-        (Some("worker-2"), true),
-        (None, true),
+        (Some("worker-1"), json!({}), false),
+        (Some("worker-1"), json!({"claim": "fence-n1"}), false),
+        (Some("worker-2"), json!({}), true),
+        (None, json!({"claim": "fence-n1"}), true),
     ];
-    for (own_node, takes_over) in table {
+    for (own_node, record, takes_over) in table {
         let cluster = cluster(fake::node()).await;
-        let record = fence_object("7", of_the_node(json!({})));
+        let record = fence_object("7", of_the_node(record));
         cluster.put(FENCE, 200, record.clone());
         let mut context = cluster.context();
         let shared = Arc::get_mut(&mut context).expect("nobody else has it yet");

@@ -29,13 +29,9 @@ pub struct Login {
 impl Login {
     /// At this address, with what the Secret of this name says.
     pub fn new(address: &Address, secret: String, content: Digest) -> Self {
-        // However the settings write it.
-        let host = match address.literal() {
-            Some(literal) => literal.to_canonical().to_string(),
-            None => address.host.clone(),
-        };
         Self {
-            host,
+            // In one spelling, however the settings write it.
+            host: address.host.clone(),
             port: address.port,
             secret,
             content,

@@ -210,3 +210,24 @@ async fn connecting_sends_nothing_and_no_secret_is_shown() {
     );
     assert!(!shown.contains(crate::agent::COMMUNITY), "{shown}");
 }
+
+/// L1: who has the same target waits for the other.
+#[tokio::test]
+async fn outlets_of_one_number_on_two_units_are_two_targets() {
+    let agent = Agent::start(switching()).await;
+    let target = |unit: u32| {
+        let column =
+            |column: u32| format!("1.3.6.1.4.1.13742.6.4.1.2.1.{column}.{unit}.${{outlet}}");
+        let driver = serde_json::json!({"address": "127.0.0.1", "model": "Generic", "outlets": [3], "snmp": {"version": "V2c"}, "generic": {
+            "controlOID": column(2), "controlOffValue": 0,
+            "statusOID": column(3), "statusOffValue": 8, "statusOnValue": 7,
+        }});
+        let settings = PduSettings {
+            driver: serde_json::from_value(driver).unwrap(),
+            ..agent.settings()
+        };
+        Pdu::new(settings).unwrap().target()
+    };
+    assert_ne!(target(1), target(2));
+    assert_eq!(target(1), target(1));
+}

@@ -85,18 +85,20 @@ async fn a_bmc_that_repeats_its_credentials_has_them_hidden() {
     let error = format!(r#"{{"error":{{"@Message.ExtendedInfo":[{message}]}}}}"#);
     let task =
         format!(r#"{{"@odata.id":"{path}","TaskState":"Exception","Messages":[{message}]}}"#);
-    for (status, body) in [
-        ("400 Bad Request", &error),
-        ("412 Precondition Failed", &error),
-        ("501 Not Implemented", &error),
-        ("202 Accepted", &task),
+    for (status, power, body) in [
+        ("400 Bad Request", "\"On\"", &error),
+        // It is off already, it says.
+        ("400 Bad Request", "\"Off\"", &error),
+        ("412 Precondition Failed", "\"On\"", &error),
+        ("501 Not Implemented", "\"On\"", &error),
+        ("202 Accepted", "\"On\"", &task),
     ] {
         let (body, path, task) = (body.clone(), path.clone(), task.clone());
         let bmc = Bmc::plain(move |request| {
             Act::Send(match request.method.as_str() {
                 "POST" => reply(status, &body),
                 _ if request.path == path => reply("200 OK", &task),
-                _ => reply("200 OK", &system("\"On\"")),
+                _ => reply("200 OK", &system(power)),
             })
         })
         .await;

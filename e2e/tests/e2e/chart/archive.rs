@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 use e2e::operator::NAMESPACE;
-use e2e::toolchain::Toolchain;
+use e2e::toolchain::{Programs, Toolchain};
 use fencing_testbed::paths::workspace;
 use tokio::process::Command;
 
@@ -33,7 +33,7 @@ async fn package(out: &Path, helm: Option<&Path>) -> Result<(String, String)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_release_hands_out_installs_what_the_chart_installs() -> Result<()> {
-    let toolchain = tokio::task::spawn_blocking(Toolchain::build).await??;
+    let toolchain = tokio::task::spawn_blocking(|| Toolchain::build(Programs::All)).await??;
     let chart = by_name(render(NAMESPACE, &[]).await?);
     for helm in HELMS {
         let out = tempfile::tempdir()?;
@@ -66,7 +66,7 @@ async fn a_dry_release_takes_the_lab_s_helm_where_there_is_no_other() -> Result<
         eprintln!("not tried: there is a helm on the PATH, which is the one that it takes");
         return Ok(());
     }
-    tokio::task::spawn_blocking(Toolchain::build).await??;
+    tokio::task::spawn_blocking(|| Toolchain::build(Programs::All)).await??;
     let out = tempfile::tempdir()?;
     let (archive, said) = package(out.path(), None).await?;
     ensure!(Path::new(&archive).is_file(), "no archive: {said}");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use e2e::control_plane::ControlPlane;
-use e2e::toolchain::Toolchain;
+use e2e::toolchain::{Programs, Toolchain};
 use serde_json::{Map, Value, json};
 use tokio::process::Command;
 
@@ -33,7 +33,7 @@ impl Schemas {
                 std::fs::write(folder.join(kind.file()), schema.to_string())?;
             }
         }
-        let toolchain = tokio::task::spawn_blocking(Toolchain::build).await??;
+        let toolchain = tokio::task::spawn_blocking(|| Toolchain::build(Programs::All)).await??;
         let program = toolchain.program("kubeconform");
         Ok(Self { directory, program })
     }

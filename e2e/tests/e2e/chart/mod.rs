@@ -17,7 +17,7 @@ use e2e::control_plane::{ControlPlane, Options};
 use e2e::lab::LIMIT;
 use e2e::operator::{NAMESPACE, SERVICE_ACCOUNT};
 use e2e::prometheus_operator;
-use e2e::toolchain::Toolchain;
+use e2e::toolchain::{Programs, Toolchain};
 use fencing_testbed::eventually::eventually;
 use fencing_testbed::paths::workspace;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ fn path(path: PathBuf) -> Result<String> {
 
 /// A program of the toolchain, without a cluster.
 async fn run(program: &str, arguments: &[&str]) -> Result<Output> {
-    let toolchain = tokio::task::spawn_blocking(Toolchain::build).await??;
+    let toolchain = tokio::task::spawn_blocking(|| Toolchain::build(Programs::All)).await??;
     let home = tempfile::tempdir()?;
     let output = Command::new(toolchain.program(program))
         .args(arguments)

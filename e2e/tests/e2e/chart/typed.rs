@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 use e2e::control_plane::ControlPlane;
-use e2e::toolchain::Toolchain;
+use e2e::toolchain::{Programs, Toolchain};
 use fencing_testbed::paths::workspace;
 use tokio::process::Command;
 
@@ -30,7 +30,7 @@ pub struct Desk<'a> {
 impl<'a> Desk<'a> {
     /// With this Helm.
     pub async fn furnish(plane: &'a ControlPlane, helm: &str) -> Result<Self> {
-        let toolchain = tokio::task::spawn_blocking(Toolchain::build).await??;
+        let toolchain = tokio::task::spawn_blocking(|| Toolchain::build(Programs::All)).await??;
         let folder = tempfile::tempdir()?;
         std::fs::create_dir(folder.path().join("bin"))?;
         let link = std::os::unix::fs::symlink::<PathBuf, PathBuf>;

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use e2e::toolchain::Toolchain;
+use e2e::toolchain::{Programs, Toolchain};
 use fencing_testbed::paths::workspace;
 
 /// A version that no release has.
@@ -11,7 +11,7 @@ const ARCHIVES: [&str; 2] = ["linux_amd64", "linux_arm64"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn krew_takes_the_manifest_that_a_release_fills_in() -> Result<()> {
-    let toolchain = tokio::task::spawn_blocking(Toolchain::build).await??;
+    let toolchain = tokio::task::spawn_blocking(|| Toolchain::build(Programs::All)).await??;
     let out = tempfile::tempdir()?;
     let version = env!("CARGO_PKG_VERSION");
     for platform in ARCHIVES {

@@ -27,6 +27,18 @@ fn held() -> Memory {
     }
 }
 
+/// S8: whoever takes it away later has taken it away.
+#[test]
+fn a_claim_that_is_given_back_at_once_was_seen() {
+    let mut memory = held();
+    memory.claim.as_mut().expect("a claim").seen = false;
+    let mut ready = claimed(CLAIM_VALUE);
+    ready.conditions[0].status = "True".to_owned();
+    let decision = decided(&settings(), &mut memory, ready, seconds(1));
+    assert!(matches!(decision.effect, Effect::DropClaim(_)));
+    assert!(memory.claim.expect("it still stands").seen);
+}
+
 /// L1: seen for the first time a while after the wait was over, it may have broken after it as well as before.
 #[test]
 fn a_condition_that_is_found_broken_late_takes_no_claim_back() {

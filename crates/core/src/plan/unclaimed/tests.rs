@@ -171,6 +171,37 @@ fn a_level_that_has_failed_before_uses_its_time_up_only_by_its_own_tries() {
     assert_eq!(since(FenceMode::PowerOff, over, false), None);
 }
 
+/// S2: a claim that was refused leaves its list behind.
+#[test]
+fn a_claim_without_a_list_knows_none_of_a_former_try() {
+    let mut m = Memory::default();
+    let (s, observed, moment) = (settings(), drained(), moment());
+    let mut listed = |before| {
+        m.under_claim.quiesce.listed_before = before;
+        let mut round = Round::of(&s, &mut m, &observed, &moment);
+        claim(&mut round, &node(), &fixtures::level());
+        m.under_claim.quiesce.listed.clone()
+    };
+    assert!(listed(Some(vec![fixtures::pod("db-0")])).is_some());
+    assert_eq!(listed(None), None);
+}
+
+/// S23: what another NodeFence has sent was waited for before the claim, and may have been sent once more until it.
+#[test]
+fn an_off_of_another_node_fence_may_land_after_the_claim() {
+    let mut s = settings();
+    s.record.foreign_commands.off = true;
+    let mut m = Memory::default();
+    m.known_foreign_commands.off = true;
+    let (observed, moment) = (drained(), moment());
+    claim(
+        &mut Round::of(&s, &mut m, &observed, &moment),
+        &node(),
+        &fixtures::level(),
+    );
+    assert!(m.late_off_until(moment.now).is_some());
+}
+
 /// At that moment a try is one like any other: brought forward to now, it would be made again and again without a pause.
 #[test]
 fn a_try_is_brought_forward_to_the_end_of_the_wait_and_not_beyond_it() {

@@ -173,6 +173,16 @@ fn an_outlet_is_switched_on_in_its_own_column_where_there_is_one() {
     assert!(outlets.names().contains(&"outlet 3/unit 2".to_owned()));
 }
 
+/// S5: what is read counts, too.
+#[test]
+fn an_outlet_is_known_by_the_unit_that_is_read() {
+    let mut whole = raritan();
+    let control = "1.3.6.1.4.1.99999.2.${outlet}";
+    json_patch::merge(&mut whole, &json!({"generic": {"controlOID": control}}));
+    let names = outlets(whole).expect("a table").names();
+    assert!(names.contains(&"outlet 3/unit 1".to_owned()), "{names:?}");
+}
+
 #[test]
 fn settings_that_make_no_table_name_the_field() {
     for (settings, field) in [

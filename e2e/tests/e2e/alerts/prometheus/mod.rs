@@ -12,7 +12,7 @@ mod scene;
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
-use e2e::toolchain::Toolchain;
+use e2e::toolchain::{Programs, Toolchain};
 use fencing_testbed::debian;
 use fencing_testbed::paths::workspace;
 use serde_json::{Map, Value, json};
@@ -169,7 +169,7 @@ pub async fn rules() -> Result<Value> {
     });
     let file = tempfile::NamedTempFile::new()?;
     std::fs::write(file.path(), values.to_string())?;
-    let toolchain = tokio::task::spawn_blocking(Toolchain::build).await??;
+    let toolchain = tokio::task::spawn_blocking(|| Toolchain::build(Programs::All)).await??;
     let home = tempfile::tempdir()?;
     let chart = workspace().join("charts/node-fencing-operator");
     let output = Command::new(toolchain.program("helm"))

@@ -5,17 +5,18 @@ use crate::shell::probe::Known;
 use fencing_api::device::BmcInfo;
 use fencing_drivers::DeviceClock;
 
+fn probed(second: i64, uuid: &str, state: PowerState) -> Finding {
+    let mut probe = answer(uuid).expect("an answer");
+    probe.reading.state = state;
+    Finding {
+        at: wall(second),
+        ..found(node("w1", OURS, "Unknown"), Ok(probe))
+    }
+}
+
 /// A BMC that shares its host's network port may vanish with the host: whoever trusts it wants to know that it was seen to answer then.
 #[test]
 fn when_the_machine_was_last_found_off_is_kept() {
-    let probed = |second: i64, uuid: &str, state: PowerState| {
-        let mut probe = answer(uuid).expect("an answer");
-        probe.reading.state = state;
-        Finding {
-            at: wall(second),
-            ..found(node("w1", OURS, "Unknown"), Ok(probe))
-        }
-    };
     let mut device = of_w1();
     let first = found(node("w1", OURS, "True"), answer(OURS));
     device.status = Some(after(&device, &first));
@@ -68,6 +69,7 @@ fn when_the_machine_was_last_found_off_is_kept() {
     ] {
         assert_eq!(then(finding), seen, "{why}");
     }
+    assert_eq!(known.last_on, Some(wall(230)));
     // The status is written now and then only: what was read since is not lost with the next silence.
     let silent = silent();
     let known = Row {
