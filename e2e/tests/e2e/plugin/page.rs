@@ -197,7 +197,7 @@ async fn an_incident_is_seen_live_and_told_on_a_page_afterwards() -> Result<()> 
     let browser = &mut browser;
 
     browser.open(&dashboard.address).await?;
-    shows(browser, "#trouble-nodes", "you may not read nodes").await?;
+    shows(browser, "#trouble-nodes", "no right to read nodes").await?;
     shows(browser, "#unknown", "Nodes cannot be read").await?;
     may_read(lab, "nodes", "nodes").await?;
     shows(browser, "#protected", node).await?;

@@ -82,7 +82,7 @@ async fn run(lab: &Lab, line: &str) -> Result<()> {
     // The reader's label may be that of a policy which only observes: then the reader has to say how far it goes.
     let is_asked = line.contains(" fence now ")
         && !line.contains(" --mode ")
-        && complained.contains("--mode ConfirmOnly proves that it is off");
+        && complained.contains("is in mode Observe; add --mode ConfirmOnly");
     ensure!(
         code == Some(0) || is_open || is_asked,
         "{line}: {code:?}: {complained}"
