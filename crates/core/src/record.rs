@@ -115,9 +115,9 @@ pub fn stage(
 ) {
     status.observed_generation = generation;
     note_findings(status, memory);
-    if memory.proof_refuted {
+    if memory.proven.refuted {
         confirmed::refuted(status, wall_now);
-    } else if let Some(sign) = &memory.proof_doubted {
+    } else if let Some(sign) = &memory.proven.doubted {
         confirmed::doubted(status, sign, wall_now);
     }
     power_on::on_outcome(status, memory, wall_now);
@@ -174,7 +174,7 @@ pub fn stage(
     status.claim = memory.claim.as_ref().map(|held| held.value.clone());
     status.detected_time.get_or_insert(wall_now);
     // A taint whose write, or whose removal, was never answered is dated from when it was seen.
-    if memory.tainted {
+    if memory.taint.seen {
         status.taint_applied_time.get_or_insert(wall_now);
     }
     let is_released = matches!(decision.stage, Stage::PoweringOn | Stage::Recovered);
@@ -196,9 +196,15 @@ pub fn end(status: &mut NodeFenceStatus, wall_now: Timestamp) {
 /// process must not believe them either.
 pub fn note_findings(status: &mut NodeFenceStatus, memory: &Memory) {
     let seen = NodeFenceStatus {
-        confirmation_refused: memory.confirmation_refused.as_deref().map(cut),
-        contradictions: memory.contradictions.iter().map(|it| cut(it)).collect(),
+        confirmation_refused: memory.confirmation.refused.as_deref().map(cut),
+        contradictions: memory
+            .trust
+            .contradictions
+            .iter()
+            .map(|it| cut(it))
+            .collect(),
         contradicting_devices: memory
+            .trust
             .power_history
             .contradicting()
             .map(str::to_owned)

@@ -73,9 +73,9 @@ const SILENCES: u32 = 3;
 pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Reply, now: Duration) {
     match reply {
         Reply::Done => {
-            memory.denied = None;
-            memory.write_failures = 0;
-            memory.write_retry_at = None;
+            memory.writes.denied = None;
+            memory.writes.failures = 0;
+            memory.writes.retry_at = None;
             match asked {
                 Asked::Claim => {
                     if let Some(claim) = &mut memory.claim {
@@ -83,7 +83,7 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
                     }
                 }
                 Asked::RecordIntent => {
-                    if let Some(attempt) = &mut memory.attempt {
+                    if let Some(attempt) = &mut memory.commands.attempt {
                         attempt.recorded = true;
                     }
                 }
@@ -94,14 +94,14 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
                 }
                 Asked::StoreEvidence => {
                     memory.under_claim.evidence = true;
-                    memory.proof_published = true;
+                    memory.proven.published = true;
                     memory.under_claim.evidence_is_new = true;
-                    memory.proof_doubted = None;
+                    memory.proven.doubted = None;
                     memory.under_claim.proven_by = std::mem::take(&mut memory.under_claim.proving);
                 }
                 Asked::Evict => memory.under_claim.evicted = true,
                 // Whoever takes it away before the Node is read again is somebody else.
-                Asked::Taint => memory.tainted = true,
+                Asked::Taint => memory.taint.seen = true,
                 Asked::DropClaim => memory.forget_claim(now + settings.late_effect),
                 _ => {}
             }
@@ -110,18 +110,20 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
         Reply::Refused(status, message) => {
             failed(memory, asked, &message, now);
             if status == 403 || is_denial(&message) {
-                memory.denied = Some(message);
+                memory.writes.denied = Some(message);
             }
         }
         Reply::NotSent(message) | Reply::Unknown(message) => {
             failed(memory, asked, &message, now);
             // A webhook that does not answer once may just have been on the node that died.
-            if is_denial(&message) && memory.write_failures >= SILENCES {
-                memory.denied = Some(message);
+            if is_denial(&message) && memory.writes.failures >= SILENCES {
+                memory.writes.denied = Some(message);
             }
         }
-        Reply::Device(order, reply) if memory.busy.is_some_and(|busy| busy.order == order) => {
-            memory.busy = None;
+        Reply::Device(order, reply)
+            if memory.commands.busy.is_some_and(|busy| busy.order == order) =>
+        {
+            memory.commands.busy = None;
             note_silence(memory, &reply.reported());
             refute(settings, memory, &reply.reported());
             device(settings, memory, reply, now);
@@ -131,9 +133,11 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
         Reply::Device(_, reply) => {
             let reported = reply.reported();
             for device in &reported {
-                let commanded = memory.has_commanded
-                    || memory.may_have_turned_off(&device.device, device.outlets);
-                memory.power_history.note(device, commanded);
+                let commanded = memory.commands.has_commanded
+                    || memory
+                        .commands
+                        .may_have_turned_off(&device.device, device.outlets);
+                memory.trust.power_history.note(device, commanded);
             }
             note_silence(memory, &reported);
             refute(settings, memory, &reported);
@@ -148,17 +152,17 @@ fn failed(memory: &mut Memory, asked: Asked, message: &str, now: Duration) {
 
 /// 50 ms, doubled with each failure in a row, 10 s at most: a write is never repeated as it was, only decided again.
 fn back_off(memory: &mut Memory, message: &str, now: Duration) {
-    message.clone_into(&mut memory.write_failure);
-    let pause = Duration::from_millis(50) * 2u32.pow(memory.write_failures.min(8));
-    memory.write_failures += 1;
-    memory.write_retry_at = Some(now + pause.min(Duration::from_secs(10)));
+    message.clone_into(&mut memory.writes.failure);
+    let pause = Duration::from_millis(50) * 2u32.pow(memory.writes.failures.min(8));
+    memory.writes.failures += 1;
+    memory.writes.retry_at = Some(now + pause.min(Duration::from_secs(10)));
 }
 
 fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Duration) {
     let reported = reply.reported();
     // The level that rests on it has no turn any more, and nothing is judged for it.
-    let level = settings.levels.get(memory.level);
-    let is_refuted = memory.confirmation_refused.is_some() && level.is_some_and(Level::is_manual);
+    let level = settings.levels.get(memory.tries.level);
+    let is_refuted = memory.confirmation.refused.is_some() && level.is_some_and(Level::is_manual);
     match reply {
         DeviceReply::PowerRead { answers, mut pods } => {
             for_strategy(settings, pods.iter_mut());
@@ -199,7 +203,7 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
             memory.under_claim.judged_down = false;
             memory.under_claim.evidence_is_new = false;
             if !failures.is_empty() {
-                memory.last_failure = Some(failures.join("; "));
+                memory.tries.last_failure = Some(failures.join("; "));
             }
         }
     }
@@ -215,8 +219,10 @@ fn for_strategy<'a>(settings: &Settings, lists: impl Iterator<Item = &'a mut Vec
 /// By the device as it was asked: whatever became of its FenceDevice since, or of the level that it was in.
 fn note_readings(memory: &mut Memory, reported: &[DeviceReadings]) {
     for device in reported {
-        let commanded = memory.may_have_turned_off(&device.device, device.outlets);
-        memory.power_history.note(device, commanded);
+        let commanded = memory
+            .commands
+            .may_have_turned_off(&device.device, device.outlets);
+        memory.trust.power_history.note(device, commanded);
     }
 }
 
@@ -229,7 +235,10 @@ fn note_silence(memory: &mut Memory, reported: &[DeviceReadings]) {
         readings.peek().is_some() && readings.all(is_answer)
     };
     let silent = reported.iter().filter(|it| !is_well(&it.device));
-    memory.silent.extend(silent.map(|it| it.device.clone()));
+    memory
+        .trust
+        .silent
+        .extend(silent.map(|it| it.device.clone()));
 }
 
 /// A device that is asked after a human's word was heard of, and says that the machine has power, refutes it, at once and for good, whoever's turn it
@@ -239,7 +248,7 @@ fn refute(settings: &Settings, memory: &mut Memory, reported: &[DeviceReadings])
         settings.node_uid.as_ref() == Some(&confirmation.node_uid)
     };
     let confirmation = settings.confirmation.as_ref().filter(is_of_node);
-    let Some(confirmation) = confirmation.filter(|_| !memory.tainted) else {
+    let Some(confirmation) = confirmation.filter(|_| !memory.taint.seen) else {
         return;
     };
     let mut machines = reported.iter().filter(|device| !device.outlets);
@@ -253,7 +262,7 @@ fn refute(settings: &Settings, memory: &mut Memory, reported: &[DeviceReadings])
     });
     if let Some(sign) = sign {
         let refused = || manual_confirmation::refused(settings, &sign);
-        memory.confirmation_refused.get_or_insert_with(refused);
+        memory.confirmation.refused.get_or_insert_with(refused);
     }
 }
 
@@ -267,7 +276,7 @@ fn in_time(
 ) -> Option<Vec<PodView>> {
     let any = settings
         .levels
-        .get(memory.level)
+        .get(memory.tries.level)
         .is_some_and(|level| level.require == Require::Any);
     let asked = |device: &DeviceReadings| {
         let off = device

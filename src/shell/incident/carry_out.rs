@@ -90,7 +90,7 @@ impl Round<'_> {
         self.incident.early = None;
         self.incident.note_sent();
         let claimed = act::patch_node(self.context, patch);
-        let Some(level) = settings.levels.get(self.incident.memory.level) else {
+        let Some(level) = settings.levels.get(self.incident.memory.tries.level) else {
             return claimed.await;
         };
         let early = EarlyDrivers::of(

@@ -189,7 +189,7 @@ impl Round<'_> {
                 Reply::Device(answer.order, answer.reply),
                 answer.put_back.unwrap_or_else(clock::since_boot),
             );
-            if let Some(attempt) = self.incident.memory.attempt.clone() {
+            if let Some(attempt) = self.incident.memory.commands.attempt.clone() {
                 record::outcome(&mut self.incident.status, &attempt, clock::wall());
             }
         }

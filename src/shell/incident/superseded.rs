@@ -34,7 +34,7 @@ impl Round<'_> {
             claim_of(Some(&self.incident.stored.status)),
         ];
         let is_taken = theirs.is_some() && !ours.contains(&theirs);
-        let is_tainted = self.incident.memory.tainted;
+        let is_tainted = self.incident.memory.taint.seen;
         let is_news = live.status.iter().any(|it| self.is_news(it));
         if live.is_ended() || is_taken || (is_news && !is_tainted) {
             if let Some(again) = self.hand_on(&live).await {
@@ -80,7 +80,7 @@ impl Round<'_> {
     /// would believe?
     fn is_news(&self, live: &NodeFenceStatus) -> bool {
         let memory = &self.incident.memory;
-        let own = memory.attempt.as_ref().map(|it| &it.id);
+        let own = memory.commands.attempt.as_ref().map(|it| &it.id);
         let own_on = memory.power_on.attempt.as_ref().map(|it| &it.id);
         let known = &self.incident.status;
         let mut attempts = live.attempts.iter();
@@ -100,8 +100,8 @@ impl Round<'_> {
         if self.is_proven_by_another(&status) || has_landed {
             self.incident.status.evidence.clone_from(&status.evidence);
         }
-        self.incident.memory.proof_published |= has_landed;
-        let own = self.incident.memory.attempt.as_ref();
+        self.incident.memory.proven.published |= has_landed;
+        let own = self.incident.memory.commands.attempt.as_ref();
         record::adopt(&mut self.incident.status, status, own);
         if is_news {
             self.incident.record = record::read(&self.incident.status, clock::wall());
@@ -119,7 +119,7 @@ impl Round<'_> {
             // The other one has released it: nothing is written into a record that has ended (L3).
             Read::Present(live) if live.is_ended() => Some(Next::Anew),
             // It has seen to the taint up to the last check: the other one's commands are all that it asks for.
-            Read::Present(live) if self.incident.memory.last_check => {
+            Read::Present(live) if self.incident.memory.taint.last_check => {
                 let is_edited = self.incident.heed(&live, self.fence);
                 (self.adopt(live) || is_edited).then_some(Next::Again)
             }

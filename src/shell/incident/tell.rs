@@ -38,7 +38,7 @@ impl Round<'_> {
             now,
             wall,
         );
-        if incident.memory.tainted || incident.memory.under_claim.quiesce.since.is_some() {
+        if incident.memory.taint.seen || incident.memory.under_claim.quiesce.since.is_some() {
             record::volumes(&mut incident.status, &incident.memory, observed, now, wall);
         }
         let escalation = decision.escalation.as_ref().map(|(reason, _)| *reason);
@@ -78,7 +78,11 @@ impl Round<'_> {
         let (fence, node, stage) = (&settings.fence, &settings.node, decision.stage);
         let policy = self.fence.spec.policy_name.as_deref();
         let memory = &self.incident.memory;
-        let off = memory.attempt.as_ref().map(|it| (&it.id, &it.devices));
+        let off = memory
+            .commands
+            .attempt
+            .as_ref()
+            .map(|it| (&it.id, &it.devices));
         let on = memory.power_on.attempt.as_ref();
         let last = on.map(|it| (&it.id, &it.devices)).or(off);
         let attempt = last.map(|(id, _)| id.as_str());
@@ -224,7 +228,7 @@ impl Round<'_> {
     /// measured already.
     pub(super) fn measure_fence(&self, before: Option<Timestamp>) {
         let status = &self.incident.status;
-        let Some(attempt) = &self.incident.memory.attempt else {
+        let Some(attempt) = &self.incident.memory.commands.attempt else {
             return;
         };
         let is_new = |record: &Attempt| before.is_none_or(|before| record.start_time > before);

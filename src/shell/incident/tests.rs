@@ -213,7 +213,7 @@ async fn an_off_that_is_proven_twice_is_measured_once() {
     let mut incident = incident.lock().await;
     let attempt = fixtures::attempt();
     record::intent(&mut incident.status, &attempt, clock::wall());
-    incident.memory.attempt = Some(attempt);
+    incident.memory.commands.attempt = Some(attempt);
     let mut round = Round {
         context: &context,
         fence: &fence,

@@ -17,7 +17,7 @@ use crate::taint;
 /// What follows if the claim may not be held any longer.
 pub(super) fn aborted(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Option<Decision> {
     let (stage, message) = why_abort(r, node)?;
-    if !r.memory.tainted && !r.settings.record.tainted {
+    if !r.memory.taint.seen && !r.settings.record.tainted {
         accuse(r, node);
     }
     Some(abort(r.memory, node, claim, stage, message))
@@ -29,7 +29,7 @@ pub(super) fn reconsider(r: &mut Round<'_>, node: &NodeView) {
     let is_confirmed = matches!(r.memory.ending, Some((Stage::ConfirmedDown, _)));
     let has_booted = booted_anew(node, r.settings.boot_id.as_deref());
     let is_refuted = never_went_down(node, r.settings.boot_id.as_deref());
-    if is_confirmed && (is_refuted || (r.memory.has_reported(node) && !has_booted)) {
+    if is_confirmed && (is_refuted || (r.memory.proven.has_reported(node) && !has_booted)) {
         r.memory.ending = None;
     }
 }
@@ -38,10 +38,11 @@ pub(super) fn reconsider(r: &mut Round<'_>, node: &NodeView) {
 /// on counts for nothing any more.
 pub(super) fn note_doubt(r: &mut Round<'_>, node: &NodeView) {
     if let (Some(ProofSource::Confirmation), Some(message)) =
-        (&r.memory.proven_off_by, &r.memory.confirmation_refused)
+        (&r.memory.proven.by, &r.memory.confirmation.refused)
     {
         r.memory
-            .proof_doubted
+            .proven
+            .doubted
             .get_or_insert_with(|| message.clone());
     }
     let is_its_node = r
@@ -50,12 +51,12 @@ pub(super) fn note_doubt(r: &mut Round<'_>, node: &NodeView) {
         .as_ref()
         .is_none_or(|uid| *uid == node.uid);
     let is_its_boot = r.settings.boot_id.as_ref() == Some(&node.boot_id);
-    if is_its_node && is_its_boot && r.memory.has_reported(node) {
+    if is_its_node && is_its_boot && r.memory.proven.has_reported(node) {
         let message = format!(
             "the kubelet of Node {} has reported since, unless that report was long on its way",
             node.name
         );
-        r.memory.proof_doubted.get_or_insert(message);
+        r.memory.proven.doubted.get_or_insert(message);
     }
 }
 
@@ -65,7 +66,7 @@ fn why_abort(r: &Round<'_>, node: &NodeView) -> Option<(Stage, String)> {
         return Some(ending.clone());
     }
     // Whoever set it may have been a process before this one.
-    if r.memory.tainted || r.settings.record.tainted {
+    if r.memory.taint.seen || r.settings.record.tainted {
         let message = format!(
             "somebody else removed `{}` from Node {}: it is not set again",
             r.settings.mark(),
@@ -120,9 +121,9 @@ pub(super) fn accuse(r: &mut Round<'_>, node: &NodeView) {
     if let Some(accused) = accusation(r, node) {
         let is_refuted = refuted_proof(r.memory, node, has_booted(r, node)).is_some();
         // Another report may have been on its way all the while.
-        r.memory.proof_refuted |= is_refuted && node.ready() == Ready::True;
+        r.memory.proven.refuted |= is_refuted && node.ready() == Ready::True;
         r.memory.accused = Some(accused);
-        r.memory.alarm = Some(Escalation::FenceContradiction);
+        r.memory.tries.alarm = Some(Escalation::FenceContradiction);
     }
 }
 
@@ -140,16 +141,21 @@ fn accusation(r: &Round<'_>, node: &NodeView) -> Option<String> {
     let has_booted = has_booted(r, node);
     let lives = node.ready() == Ready::True
         || reports_again(r.settings, node)
-        || r.memory.has_reported(node);
+        || r.memory.proven.has_reported(node);
     if !lives && !has_booted {
         return None;
     }
-    let may_land = r.memory.own_off_may_land(r.moment.now);
+    let may_land = r.memory.late.own_off_may_land(r.moment.now);
     if let Some(proof_source) = refuted_proof(r.memory, node, has_booted) {
-        let off_was_sent = r.memory.may_have_commanded() || may_land;
+        let off_was_sent = r.memory.commands.may_have_turned_off_something() || may_land;
         return Some(refuted(r.settings, proof_source, node, off_was_sent));
     }
-    let results = r.memory.attempt.iter().flat_map(|attempt| &attempt.results);
+    let results = r
+        .memory
+        .commands
+        .attempt
+        .iter()
+        .flat_map(|attempt| &attempt.results);
     let accepted = results.filter(|(_, result)| {
         result.is_accepted() && !(has_booted && **result == OffResult::Landed)
     });
@@ -200,8 +206,8 @@ fn refuted(
 
 /// Who has proven it down, if its node is Ready in that very boot, or has reported in it since.
 fn refuted_proof<'m>(m: &'m Memory, node: &NodeView, has_booted: bool) -> Option<&'m ProofSource> {
-    let is_back = !has_booted && (node.ready() == Ready::True || m.has_reported(node));
-    m.proven_off_by.as_ref().filter(|_| is_back)
+    let is_back = !has_booted && (node.ready() == Ready::True || m.proven.has_reported(node));
+    m.proven.by.as_ref().filter(|_| is_back)
 }
 
 /// What people have to know who find the incident aborted: nobody sees any more what has become of an off that was sent.
@@ -210,11 +216,17 @@ pub(super) fn off_left_behind(r: &Round<'_>) -> Option<String> {
     if r.settings.adopted || r.memory.accused.is_some() {
         return None;
     }
-    let is_sent = r.memory.may_have_commanded() || !r.settings.record.turned_off.is_empty();
-    let mut results = r.memory.attempt.iter().flat_map(|it| it.results.values());
-    let may_land = r.memory.commanding()
+    let is_sent = r.memory.commands.may_have_turned_off_something()
+        || !r.settings.record.turned_off.is_empty();
+    let mut results = r
+        .memory
+        .commands
+        .attempt
+        .iter()
+        .flat_map(|it| it.results.values());
+    let may_land = r.memory.commands.under_way()
         || results.any(|it| !it.is_settled())
-        || r.memory.own_off_may_land(r.moment.now);
+        || r.memory.late.own_off_may_land(r.moment.now);
     let runs = r
         .observed
         .node
@@ -252,10 +264,10 @@ pub(super) fn abort(
 
 /// Whoever is called because a device lies has to look at it, though the incident ends.
 pub(super) fn still_accused(m: &Memory, decision: Decision) -> Decision {
-    if m.alarm != Some(Escalation::FenceContradiction) {
+    if m.tries.alarm != Some(Escalation::FenceContradiction) {
         return decision;
     }
-    let message = match m.contradictions.last() {
+    let message = match m.trust.contradictions.last() {
         Some(before) => format!("{}; before that, {before}", decision.message),
         None => decision.message.clone(),
     };
@@ -270,7 +282,7 @@ pub(super) fn give_back(
     stage: Stage,
     message: String,
 ) -> Decision {
-    if m.commanding() {
+    if m.commands.under_way() {
         let message = format!("{message}; waits for the device before the claim goes");
         return wait(stage, message);
     }
@@ -287,7 +299,7 @@ pub(super) fn drop_claim(
     claim: &str,
     message: String,
 ) -> Decision {
-    m.dropping = true;
+    m.under_claim.dropping = true;
     match taint::drop_claim(node, claim) {
         Some(patch) => act(Effect::DropClaim(patch), busy_stage(m), message),
         None => wait(busy_stage(m), message),

@@ -72,9 +72,9 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision 
     }
     r.memory.is_due = true;
     // A removal that got no answer may still land: nothing else is built on this claim.
-    if r.memory.dropping {
+    if r.memory.under_claim.dropping {
         let again = || format!("claim {claim} was to be given back and still stands: it goes");
-        let message = r.memory.last_failure.clone().unwrap_or_else(again);
+        let message = r.memory.tries.last_failure.clone().unwrap_or_else(again);
         return drop_claim(r.memory, node, claim, message);
     }
     if let Some(decision) = quiesce(r) {
@@ -85,12 +85,12 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision 
     let Some(level) = current_level(r) else {
         return unserved(r.memory, node, claim);
     };
-    if r.memory.busy.is_some() {
+    if r.memory.commands.busy.is_some() {
         let message = waited_for(r, node, &level);
         return in_trouble(r.memory, wait(busy_stage(r.memory), message));
     }
-    if let Some(at) = r.memory.retry_at.filter(|at| r.moment.now < *at) {
-        let message = r.memory.last_failure.clone().unwrap_or_default();
+    if let Some(at) = r.memory.tries.retry_at.filter(|at| r.moment.now < *at) {
+        let message = r.memory.tries.last_failure.clone().unwrap_or_default();
         return in_trouble(r.memory, wait(busy_stage(r.memory), message)).until(at);
     }
     forget_other_devices(r.memory, &level, r.moment.now + r.settings.late_effect);
@@ -104,7 +104,7 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision 
     }
     if r.settings.mode == FenceMode::PowerOff
         && !level.is_manual()
-        && !r.memory.is_contradicted()
+        && !r.memory.trust.is_contradicted()
         && let Some(decision) = renewed(r, node).or_else(|| power_off(r, &level))
     {
         return decision;
@@ -117,7 +117,7 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision 
 
 /// No level has a device for the node any more. One that is replaced is there again in a moment.
 fn unserved(m: &mut Memory, node: &NodeView, claim: &str) -> Decision {
-    if let Some(message) = m.confirmation_refused.clone() {
+    if let Some(message) = m.confirmation.refused.clone() {
         return abort(m, node, claim, Stage::Aborted, message);
     }
     let message = format!(
@@ -146,7 +146,7 @@ fn not_to_be_built_on(r: &Round<'_>) -> Option<String> {
     if r.settings.mode == FenceMode::Observe {
         return Some("is nobody's and goes: mode Observe claims no Node".to_owned());
     }
-    let is_commanded = r.memory.attempt.is_some()
+    let is_commanded = r.memory.commands.attempt.is_some()
         || r.settings.record.attempts > 0
         || r.memory.under_claim.evidence;
     let lacks = r.settings.unsupported.as_ref().filter(|_| !is_commanded);
@@ -177,9 +177,9 @@ fn undated(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision {
         "somebody has taken the `timeAdded` away from claim {claim} of Node {}: the claim goes, and the node is claimed anew; if it happens again, find the webhook or the tool that rewrites the taints of Nodes",
         node.name
     );
-    r.memory.retry_at = Some(r.moment.now + UNDATED_PAUSE);
-    r.memory.last_failure = Some(message.clone());
-    r.memory.alarm = Some(Escalation::ClaimUndated);
+    r.memory.tries.retry_at = Some(r.moment.now + UNDATED_PAUSE);
+    r.memory.tries.last_failure = Some(message.clone());
+    r.memory.tries.alarm = Some(Escalation::ClaimUndated);
     let decision = give_back(r.memory, node, claim, Stage::Checking, message);
     in_trouble(r.memory, decision)
 }
@@ -230,7 +230,7 @@ fn take_over(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision {
     r.memory.is_due = true;
     r.memory.forget_claim(r.moment.now + r.settings.late_effect);
     // With which Lease the node was claimed is not known: it may have been renewed since.
-    let is_commanded = r.memory.has_commanded || r.settings.record.attempts > 0;
+    let is_commanded = r.memory.commands.has_commanded || r.settings.record.attempts > 0;
     r.memory.under_claim.taken_over_until =
         (!is_commanded).then_some(r.moment.now + LEASE_RENEWAL_MAX);
     let value = taint::claim_value(&r.settings.fence, &r.moment.nonce);

@@ -20,7 +20,7 @@ use crate::taint::is_quarantined;
 
 /// What has become of a word says nothing of their proof.
 fn is_by_devices(m: &Memory) -> bool {
-    matches!(m.proven_off_by, Some(ProofSource::Devices(_)))
+    matches!(m.proven.by, Some(ProofSource::Devices(_)))
 }
 
 /// The end of the incident, if nothing is left to do, or what is left to do after the release.
@@ -36,7 +36,7 @@ pub(super) fn ended(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
     let is_new = r.memory.ending.is_none() && stage != Stage::Recovered;
     let is_refuted =
         never_went_down(node, r.settings.boot_id.as_deref()) && r.memory.accused.is_none();
-    if (is_new || is_refuted) && !r.memory.tainted && !r.settings.record.tainted {
+    if (is_new || is_refuted) && !r.memory.taint.seen && !r.settings.record.tainted {
         accuse(r, node);
     }
     let message = with_accused(r.memory, message);
@@ -46,13 +46,13 @@ pub(super) fn ended(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
 /// Has `out-of-service` of this incident been taken away by it? Whoever has not seen the taint stand knows it by the quarantine, unless the kubelet
 /// has reported since. (That quarantine may be an older incident's, and the taint a human have removed: the machine was proven down all the same.)
 fn is_released(r: &Round<'_>, node: &NodeView) -> bool {
-    r.memory.releasing
+    r.memory.taint.releasing
         || power_on::is_begun(r)
         || (r.settings.record.tainted && has_booted(r.settings, node))
         || (r.settings.record.tainted
-            && !r.memory.tainted
+            && !r.memory.taint.seen
             && is_quarantined(node)
-            && !r.memory.has_reported(node))
+            && !r.memory.proven.has_reported(node))
 }
 
 /// Has it booted since the incident was bound to its boot? Of an unknown boot nothing is concluded, not even from a node that is Ready.
@@ -69,8 +69,9 @@ fn why_ended(r: &mut Round<'_>, node: &NodeView) -> Option<(Stage, String)> {
     if is_released(r, node) {
         return Some((Stage::Recovered, released(r)));
     }
-    let removed = r.memory.claim.as_ref().is_some_and(|claim| claim.seen) && !r.memory.dropping;
-    if r.memory.tainted || removed || r.settings.record.tainted {
+    let removed =
+        r.memory.claim.as_ref().is_some_and(|claim| claim.seen) && !r.memory.under_claim.dropping;
+    if r.memory.taint.seen || removed || r.settings.record.tainted {
         let message = format!(
             "somebody else removed our taints from Node {}: the incident ends, nothing is set again",
             node.name
@@ -125,11 +126,11 @@ fn why_ended(r: &mut Round<'_>, node: &NodeView) -> Option<(Stage, String)> {
 /// an off, whenever it came, has to be settled by this process.
 pub(super) fn is_confirmed_down(r: &Round<'_>, node: &NodeView) -> bool {
     r.settings.only_proves()
-        && r.memory.proof_published
-        && r.memory.has_not_reported(node)
-        && r.memory.proof_doubted.is_none()
-        && r.memory.contradictions.is_empty()
-        && (r.memory.confirmation_refused.is_none() || is_by_devices(r.memory))
+        && r.memory.proven.published
+        && r.memory.proven.has_not_reported(node)
+        && r.memory.proven.doubted.is_none()
+        && r.memory.trust.contradictions.is_empty()
+        && (r.memory.confirmation.refused.is_none() || is_by_devices(r.memory))
 }
 
 /// The machine was proven down, and nothing else is wanted. An off that may still land would turn off what somebody turns on: it is waited for
@@ -137,12 +138,13 @@ pub(super) fn is_confirmed_down(r: &Round<'_>, node: &NodeView) -> bool {
 pub(super) fn late_off(r: &Round<'_>) -> Option<Decision> {
     let until = r
         .memory
-        .late_off_until(r.moment.now)
+        .late
+        .pending_off_until(r.moment.now)
         .filter(|_| r.settings.only_proves())?;
     let message = format!(
         "{}; {}: leave it off until the incident has ended",
         was_down(r.memory),
-        r.memory.late_off_message()
+        r.memory.late.off_message()
     );
     // Verified it is; what is read again later has its own time.
     let waits = wait(Stage::Tainting, message).until(until);

@@ -29,6 +29,7 @@ pub(super) fn note_life(
     if let NotProven::OnWhileOff { .. } = reason {
         let off = have_read_off(readings);
         r.memory
+            .trust
             .power_history
             .record_contradiction(&off, readings.len(), level.require);
     }
@@ -36,7 +37,7 @@ pub(super) fn note_life(
         return reason.to_string();
     }
     let message = manual_confirmation::refused(r.settings, &reason.sign_of_life());
-    r.memory.confirmation_refused.insert(message).clone()
+    r.memory.confirmation.refused.insert(message).clone()
 }
 
 /// S22. A slow machine may have lived between its off command and the first reading, so the first contradiction of a
@@ -56,24 +57,24 @@ pub(super) fn after_life(
         // Nothing is commanded there: all that follows is that readings take longer.
         _ => 1,
     };
-    if r.memory.contradictions.len() < kept {
-        r.memory.contradictions.push(message.clone());
+    if r.memory.trust.contradictions.len() < kept {
+        r.memory.trust.contradictions.push(message.clone());
     }
-    r.memory.proof_doubted = Some(message.clone());
+    r.memory.proven.doubted = Some(message.clone());
     r.memory.under_claim.readings = None;
     // That it moved is known now: what counts is whether it moves again.
     r.memory.under_claim.lease_before = None;
-    r.memory.forget_denial();
-    if r.settings.mode == FenceMode::PowerOff && !r.memory.is_contradicted() {
+    r.memory.writes.forget_denial();
+    if r.settings.mode == FenceMode::PowerOff && !r.memory.trust.is_contradicted() {
         return wait(
             Stage::Verifying,
             format!("{message}; the power is read again"),
         )
         .until(r.moment.now);
     }
-    r.memory.last_failure = Some(message.clone());
-    r.memory.alarm = Some(Escalation::FenceContradiction);
-    r.memory.retry_at = Some(r.moment.now + LIE_PAUSE);
+    r.memory.tries.last_failure = Some(message.clone());
+    r.memory.tries.alarm = Some(Escalation::FenceContradiction);
+    r.memory.tries.retry_at = Some(r.moment.now + LIE_PAUSE);
     let claim = node.claim().unwrap_or_default().to_owned();
     let decision = match r.settings.mode {
         FenceMode::PowerOff => wait(Stage::Verifying, message).until(r.moment.now + LIE_PAUSE),

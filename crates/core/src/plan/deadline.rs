@@ -20,7 +20,7 @@ const OFF_OR_BOOTED: &str =
 /// commanded an off it keeps it: its machine may be off, and its claim is not given back for others.
 pub fn waits_for_a_pod(settings: &Settings, memory: &Memory, decision: &Decision) -> bool {
     let escalation = decision.escalation.as_ref();
-    let is_commanded = memory.attempt.is_some() || settings.record.attempts > 0;
+    let is_commanded = memory.commands.attempt.is_some() || settings.record.attempts > 0;
     decision.stage == Stage::Quiescing
         && escalation.is_some_and(|(reason, _)| *reason == Escalation::QuiesceStuck)
         && !is_commanded

@@ -28,18 +28,18 @@ pub(super) fn note_pods_gone(m: &mut Memory, hindrance: Option<&Hindrance>, now:
     match hindrance {
         Some(Hindrance::Pods(left)) if stuck(left).count() == left.len() => {
             let left: BTreeSet<String> = left.iter().map(|pod| pod.uid.clone()).collect();
-            let is_known = m.pods_gone_at.is_some() && left.is_subset(&m.terminating);
-            m.pods_gone_at = m.pods_gone_at.filter(|_| is_known).or(Some(now));
-            m.terminating = left;
+            let is_known = m.taint.pods_gone_at.is_some() && left.is_subset(&m.taint.terminating);
+            m.taint.pods_gone_at = m.taint.pods_gone_at.filter(|_| is_known).or(Some(now));
+            m.taint.terminating = left;
         }
         Some(Hindrance::Pods(_)) => {
-            m.pods_gone_at = None;
-            m.terminating.clear();
+            m.taint.pods_gone_at = None;
+            m.taint.terminating.clear();
         }
         Some(Hindrance::NotRead(_) | Hindrance::LastList) => {}
         _ => {
-            m.pods_gone_at = m.pods_gone_at.or(Some(now));
-            m.terminating.clear();
+            m.taint.pods_gone_at = m.taint.pods_gone_at.or(Some(now));
+            m.taint.terminating.clear();
         }
     }
 }
@@ -57,14 +57,21 @@ pub(super) fn read_power(
         Some(Hindrance::Pods(left)) => to_evict(r.memory, left).is_empty(),
         _ => return None,
     };
-    if is_begun || r.memory.busy.is_some() || node.ready() == Ready::True {
+    if is_begun || r.memory.commands.busy.is_some() || node.ready() == Ready::True {
         return None;
     }
     let asked = |answer: &DeviceAnswer| answer.reading.as_ref().ok().map(|reading| reading.asked);
     let due = match r.memory.under_claim.answers.iter().filter_map(asked).min() {
         None if r.memory.under_claim.answers.is_empty() => r.moment.now,
         None => r.memory.read_at + WATCH_PERIOD,
-        Some(last) if r.memory.pods_gone_at.is_some_and(|since| last < since) => r.moment.now,
+        Some(last)
+            if r.memory
+                .taint
+                .pods_gone_at
+                .is_some_and(|since| last < since) =>
+        {
+            r.moment.now
+        }
         Some(_) => r.memory.read_at + WATCH_PERIOD / 2,
     };
     if r.moment.now < due {
@@ -83,8 +90,8 @@ pub(super) fn detach(
     level: Option<&Level>,
     hindrance: &Hindrance,
 ) -> Decision {
-    r.memory.last_check = false;
-    let lists = std::mem::take(&mut r.memory.lists_attachments);
+    r.memory.taint.last_check = false;
+    let lists = std::mem::take(&mut r.memory.taint.lists_attachments);
     let is_left = |attachment: &&AttachmentView| !attachment.deleting;
     let is_begun = match hindrance {
         Hindrance::Attachments(known) => !known.iter().any(|it| is_left(&it)),
@@ -115,12 +122,12 @@ pub(super) fn detach(
         Some(all) => all.iter().filter(is_left).cloned().collect(),
         None if lists => {
             // Asked for until it has come: it says the same all the time.
-            r.memory.lists_attachments = true;
+            r.memory.taint.lists_attachments = true;
             let message = format!("{}{}", hindrance.message(), r.observed.attachments.why());
             return poll_again(r, Stage::Detaching, message, DETACH_PACE);
         }
         None => {
-            r.memory.lists_attachments = true;
+            r.memory.taint.lists_attachments = true;
             return wait(Stage::Detaching, hindrance.message()).until(r.moment.now);
         }
     };
@@ -146,7 +153,7 @@ pub(super) fn detach(
 
 /// Those that only a forced deletion takes from the node. One with finalizers stays after it, and is waited for.
 fn to_evict(m: &Memory, left: &[PodView]) -> Vec<PodView> {
-    let is_terminating = |pod: &&PodView| m.terminating.contains(&pod.uid) && !pod.finalizers;
+    let is_terminating = |pod: &&PodView| m.taint.terminating.contains(&pod.uid) && !pod.finalizers;
     left.iter().filter(is_terminating).cloned().collect()
 }
 
@@ -198,7 +205,7 @@ pub(super) fn delete(
     let Some(deletion) = taint::delete_node(node, claim, valid_until) else {
         return wait(Stage::AwaitingRelease, "the claim was lost".to_owned()).until(r.moment.now);
     };
-    r.memory.releasing = true;
+    r.memory.taint.releasing = true;
     let message = format!(
         "everything has detached and the machine still reads Off: Node {} is deleted",
         node.name

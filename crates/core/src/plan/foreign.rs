@@ -30,17 +30,17 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView) -> Decision {
     }
     let again = r.moment.now + FOREIGN_PAUSE;
     // What was refused before it was seen was refused for its sake, and is nowhere.
-    r.memory.forget_denial();
+    r.memory.writes.forget_denial();
     let late = r.moment.now + r.settings.late_effect;
     // One that was being given back is gone too. With evidence stored the taint may be ours all the same, if somebody else took the claim.
-    let is_given_back = r.memory.dropping && !r.memory.under_claim.evidence;
+    let is_given_back = r.memory.under_claim.dropping && !r.memory.under_claim.evidence;
     if (r.memory.claim.as_ref()).is_some_and(|claim| !claim.seen || is_given_back) {
         r.memory.forget_claim(late);
     }
     // Ours is gone, and of another key or effect it never was ours.
     let ours = r.settings.mark_on(node);
     let is_like_ours = |it: &TaintView| Some(it.key.as_str()) == ours && it.effect == "NoExecute";
-    if (r.memory.releasing || ours.is_none())
+    if (r.memory.taint.releasing || ours.is_none())
         && !node.taints.iter().any(is_like_ours)
         && let Some(end) = ended(r, node)
     {
@@ -94,8 +94,8 @@ fn foreign_mark(node: &NodeView) -> String {
 /// begins anew once theirs is gone.
 pub(super) fn yield_to_foreign_taint(m: &mut Memory, node: &NodeView, claim: &str) -> Decision {
     // What was refused before their taint was seen was refused for its sake; what is refused from here on is not.
-    if !m.dropping {
-        m.forget_denial();
+    if !m.under_claim.dropping {
+        m.writes.forget_denial();
     }
     let message = match node.marked_by() {
         Some(DETACHING) => format!(

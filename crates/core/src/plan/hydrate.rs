@@ -29,39 +29,44 @@ pub(super) fn hydrate(settings: &Settings, memory: &mut Memory, now: Duration) {
         memory.under_claim.proven_by.sort_unstable();
         let mut manual = settings.levels.iter().filter(|it| it.is_manual());
         let by_confirmation = manual.any(|it| it.name == *level);
-        memory.proven_off_by = Some(ProofSource::of(devices, by_confirmation));
+        memory.proven.by = Some(ProofSource::of(devices, by_confirmation));
     }
-    memory.proven_report = settings.record.reported.or(memory.proven_report);
-    memory.proof_published |= settings.record.evidence;
+    memory.proven.report = settings.record.reported.or(memory.proven.report);
+    memory.proven.published |= settings.record.evidence;
     let refuted = &settings.record.confirmation_refused;
-    memory.confirmation_refused = memory
-        .confirmation_refused
+    memory.confirmation.refused = memory
+        .confirmation
+        .refused
         .take()
         .or_else(|| refuted.clone());
-    if settings.record.contradictions.len() > memory.contradictions.len() {
+    if settings.record.contradictions.len() > memory.trust.contradictions.len() {
         memory
+            .trust
             .contradictions
             .clone_from(&settings.record.contradictions);
     }
     // Whether they answered all along is not known.
-    memory.silent.extend(settings.record.asked.iter().cloned());
+    memory
+        .trust
+        .silent
+        .extend(settings.record.asked.iter().cloned());
     for device in &settings.record.contradicting {
-        memory.power_history.recall(device);
+        memory.trust.power_history.recall(device);
     }
     // A proof has settled it, and nothing else was done since.
-    if memory.is_contradicted() && !settings.record.tainted {
-        memory.alarm = Some(Escalation::FenceContradiction);
+    if memory.trust.is_contradicted() && !settings.record.tainted {
+        memory.tries.alarm = Some(Escalation::FenceContradiction);
     }
     // Twice in an incident, whoever has sent them (S11).
-    memory.reoffs = memory.reoffs.max(settings.record.reoffs);
+    memory.taint.reoffs = memory.taint.reoffs.max(settings.record.reoffs);
     // An off of the process before us may still be on its way (S23), and who has no record of it cannot say that there was none, nor how late it is.
     if settings.record.unresolved {
-        memory.note_own_off(late(settings, now));
+        memory.late.note_own_off(late(settings, now));
     }
     if settings.adopted {
         // No record names it.
         let until = late(settings, now).max(now + settings.record.foreign_commands.window);
-        memory.note_others_off(until);
+        memory.late.note_others_off(until);
     }
     // It may have begun when another NodeFence had just ended.
     if settings.record.evidence {
@@ -72,7 +77,7 @@ pub(super) fn hydrate(settings: &Settings, memory: &mut Memory, now: Duration) {
 /// Whoever claims the Node waits for what others have sent to its machine, if nobody knows what became of it (S23). Before, there is nothing that it
 /// could do harm to; after, they find the claim and send nothing more.
 pub(super) fn await_foreign_commands(settings: &Settings, memory: &mut Memory, now: Duration) {
-    memory.known_foreign_commands = ForeignCommands::default();
+    memory.late.known = ForeignCommands::default();
     note_foreign_commands(settings, memory, now);
 }
 
@@ -99,22 +104,20 @@ pub(super) fn unlisted(r: &mut Round<'_>) -> Option<Decision> {
 
 /// The same of what shows only now: the NodeFences are known by a watch, which may be late.
 pub(super) fn note_foreign_commands(settings: &Settings, memory: &mut Memory, now: Duration) {
-    let (foreign_commands, known_foreign_commands) = (
-        settings.record.foreign_commands,
-        memory.known_foreign_commands,
-    );
+    let (foreign_commands, known_foreign_commands) =
+        (settings.record.foreign_commands, memory.late.known);
     let until = late(settings, now).max(now + foreign_commands.window);
     let is_slower = foreign_commands.window > known_foreign_commands.window;
     let is_new = |seen: bool, before: bool| seen && (!before || is_slower);
     if is_new(foreign_commands.off, known_foreign_commands.off)
         || (foreign_commands.orphaned && !known_foreign_commands.orphaned)
     {
-        memory.note_others_off(until);
+        memory.late.note_others_off(until);
     }
     if is_new(foreign_commands.on, known_foreign_commands.on) {
-        memory.may_go_on_until = memory.may_go_on_until.max(Some(until));
+        memory.late.on_until = memory.late.on_until.max(Some(until));
     }
-    memory.known_foreign_commands = ForeignCommands {
+    memory.late.known = ForeignCommands {
         by_watch: foreign_commands.by_watch,
         off: known_foreign_commands.off || foreign_commands.off,
         on: known_foreign_commands.on || foreign_commands.on,

@@ -48,7 +48,10 @@ pub(super) fn verified_reading<'a>(
 /// Why an Off of this device would not count (S25). What it has read in this incident counts where a command of ours is to turn the machine off.
 pub(super) fn uncontrolled(r: &Round<'_>, device: &Device) -> Option<Failure> {
     let was_on = r.settings.mode == FenceMode::PowerOff
-        && r.memory.power_history.was_on(&device.name, &device.version);
+        && r.memory
+            .trust
+            .power_history
+            .was_on(&device.name, &device.version);
     let counts = device.control.is_shown() || was_on;
     (!counts).then(|| Failure {
         reason: device.control.escalation(),

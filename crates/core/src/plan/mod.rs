@@ -99,6 +99,7 @@ pub fn step(
         let begun = match decision.stage {
             Stage::AwaitingRelease => round
                 .memory
+                .late
                 .may_land_until()
                 .map_or(since, |it| since.max(it)),
             _ => since,
@@ -112,7 +113,7 @@ pub fn step(
     }
     // Whoever has given a word that is refused knew of what the devices say or do not say.
     let is_new = |reason: Escalation| {
-        round.memory.confirmation_refused.is_none()
+        round.memory.confirmation.refused.is_none()
             || ![Escalation::StillOn, Escalation::DeviceFailed].contains(&reason)
     };
     let called = decision.escalation.as_ref().map(|(reason, _)| *reason);
@@ -123,7 +124,7 @@ pub fn step(
         decision.escalation = Some((Escalation::ConfirmationRefused, message));
     }
     // What was refused before the end is in nobody's way any more.
-    if let Some(message) = &round.memory.denied
+    if let Some(message) = &round.memory.writes.denied
         && !decision.stage.is_ended()
     {
         let message = format!(
@@ -169,7 +170,8 @@ fn why_confirmation_refused(r: &Round<'_>, now: Duration) -> Option<String> {
         .as_ref()
         .filter(|_| !is_proven(r.settings, r.memory))?;
     r.memory
-        .confirmation_refused
+        .confirmation
+        .refused
         .clone()
         .or(valid_confirmation(r.settings, now).err())
 }
@@ -182,10 +184,10 @@ fn refuse_future_confirmation(r: &mut Round<'_>, now: Duration) {
         .confirmation
         .as_ref()
         .is_some_and(|it| it.is_ahead);
-    let has_proven = r.memory.proven_off_by == Some(ProofSource::Confirmation);
-    let is_over = has_proven || r.memory.confirmation_refused.is_some();
+    let has_proven = r.memory.proven.by == Some(ProofSource::Confirmation);
+    let is_over = has_proven || r.memory.confirmation.refused.is_some();
     if is_ahead && r.settings.node_uid.is_some() && !is_over {
-        r.memory.confirmation_refused = valid_confirmation(r.settings, now).err();
+        r.memory.confirmation.refused = valid_confirmation(r.settings, now).err();
     }
 }
 
@@ -252,13 +254,13 @@ fn decide(r: &mut Round<'_>) -> Decision {
 
 /// The last write has failed: its reason, until it is time to decide again.
 fn after_a_failed_write(r: &Round<'_>, now: Duration) -> Option<Decision> {
-    let at = r.memory.write_retry_at.filter(|at| now < *at)?;
+    let at = r.memory.writes.retry_at.filter(|at| now < *at)?;
     let message = format!(
         "the last {} write(s) for Node {} failed ({}); it is decided again",
-        r.memory.write_failures, r.settings.node, r.memory.write_failure
+        r.memory.writes.failures, r.settings.node, r.memory.writes.failure
     );
     let decision = wait(going_on(r.memory), message.clone()).until(at);
-    Some(match r.memory.write_failures < WRITE_FAILURES_MAX {
+    Some(match r.memory.writes.failures < WRITE_FAILURES_MAX {
         true => abort::still_accused(r.memory, decision),
         false => {
             let message = format!(
@@ -273,7 +275,7 @@ fn after_a_failed_write(r: &Round<'_>, now: Duration) -> Option<Decision> {
 fn going_on(memory: &Memory) -> Stage {
     match memory.stage {
         Some((stage, _)) if !stage.is_ended() => stage,
-        _ if memory.tainted => Stage::AwaitingRelease,
+        _ if memory.taint.seen => Stage::AwaitingRelease,
         _ => Stage::Checking,
     }
 }

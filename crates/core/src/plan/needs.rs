@@ -37,13 +37,13 @@ pub fn foresee(memory: &Memory) -> Needs {
         return Needs::default();
     }
     let claimed = memory.claim.as_ref().is_some_and(|claim| claim.seen);
-    match (memory.tainted, claimed) {
+    match (memory.taint.seen, claimed) {
         (true, _) => under_taint(memory),
         (false, true) => {
             let needs = under_claim(memory);
             Needs {
                 // What a device has answered by now is judged beside the Lease.
-                lease: needs.lease || memory.busy.is_some(),
+                lease: needs.lease || memory.commands.busy.is_some(),
                 ..needs
             }
         }
@@ -70,7 +70,7 @@ pub fn needs(settings: &Settings, memory: &Memory, node: Option<&NodeView>) -> N
         },
         Some(NodePhase::Tainted(claim)) => Needs {
             // Before the last word, what another process that sees to it has sent meanwhile.
-            record: !holds(memory, claim) || memory.last_check,
+            record: !holds(memory, claim) || memory.taint.last_check,
             ..under_taint(memory)
         },
         Some(NodePhase::Unclaimed) => Needs {
@@ -79,18 +79,19 @@ pub fn needs(settings: &Settings, memory: &Memory, node: Option<&NodeView>) -> N
         },
         Some(NodePhase::ForeignTaintBesideClaim(_) | NodePhase::ForeignTaint) => Needs::default(),
         // A deleted Node leaves pods and VolumeAttachments behind.
-        None if memory.tainted || settings.record.evidence => under_taint(memory),
+        None if memory.taint.seen || settings.record.evidence => under_taint(memory),
         None => Needs::default(),
     }
 }
 
 fn under_claim(memory: &Memory) -> Needs {
     let commanded = memory
+        .commands
         .attempt
         .as_ref()
         .is_some_and(|attempt| !attempt.results.is_empty())
-        || memory.is_contradicted();
-    let attempt = memory.attempt.as_ref();
+        || memory.trust.is_contradicted();
+    let attempt = memory.commands.attempt.as_ref();
     let commanding = attempt.is_some_and(|it| it.recorded && it.results.is_empty());
     let judging = memory.under_claim.readings.is_some();
     let quiesced = memory.under_claim.quiesce.since.is_some();
@@ -112,7 +113,7 @@ fn under_claim(memory: &Memory) -> Needs {
 fn under_taint(memory: &Memory) -> Needs {
     Needs {
         pods: true,
-        attachments: memory.last_check || memory.lists_attachments,
+        attachments: memory.taint.last_check || memory.taint.lists_attachments,
         ..Needs::default()
     }
 }

@@ -10,7 +10,7 @@ use crate::stage::Stage;
 
 /// There is no Node of that name. Where it was out of service its pods and volumes are seen off; after the release nothing is left of it.
 pub(super) fn absent(r: &mut Round<'_>) -> Decision {
-    let may_hold_volumes = r.memory.tainted || r.settings.record.evidence;
+    let may_hold_volumes = r.memory.taint.seen || r.settings.record.evidence;
     if may_hold_volumes && !power_on::is_begun(r) {
         return tainted::node_gone(r);
     }
@@ -31,11 +31,11 @@ pub(super) fn created_anew(r: &mut Round<'_>, node: &NodeView) -> Decision {
 
 /// If the operator has deleted the one that it has fenced, the machine has come back; by then nothing of it was attached.
 fn is_back(r: &mut Round<'_>, node: &NodeView, anew: String) -> Decision {
-    let was_tainted = r.memory.tainted || r.settings.record.tainted;
-    let was_proven = was_tainted || r.memory.proven_off_by.is_some();
+    let was_tainted = r.memory.taint.seen || r.settings.record.tainted;
+    let was_proven = was_tainted || r.memory.proven.by.is_some();
     if was_proven && r.settings.boot_id.as_deref() == Some(node.boot_id.as_str()) {
-        r.memory.proof_refuted = true;
-        let (said, way_out) = reported_off(r.memory.proven_off_by.as_ref());
+        r.memory.proven.refuted = true;
+        let (said, way_out) = reported_off(r.memory.proven.by.as_ref());
         let data = match was_tainted || r.settings.only_proves() {
             true => "; check the volumes' data, then reboot the node",
             false => "",
@@ -49,7 +49,8 @@ fn is_back(r: &mut Round<'_>, node: &NodeView, anew: String) -> Decision {
     }
     let is_marked = r.settings.deletes_node() && was_tainted;
     // Whoever deletes the Node writes down before that everything has detached. Where somebody else has deleted it, more may have come since.
-    let was_free = (r.memory.releasing || r.settings.record.detached) && !r.memory.attached_again;
+    let was_free =
+        (r.memory.taint.releasing || r.settings.record.detached) && !r.memory.taint.attached_again;
     if is_marked && was_free {
         let message = format!(
             "Node {} was deleted when its machine was proven down and its volumes were free; the machine is back, with UID {}",

@@ -34,7 +34,7 @@ pub(super) fn off_now(
     if let Some((device, reading)) = has_power(s, m) {
         return Err(format!("FenceDevice {} {}", device.name, reads(reading)));
     }
-    let since = m.detached_at.or(m.pods_gone_at).unwrap_or(t.now);
+    let since = m.taint.reads_since().unwrap_or(t.now);
     judge_level(level, |device| {
         if !m
             .under_claim

@@ -6,7 +6,7 @@ use crate::proof_source::ProofSource;
 
 /// A word is no proof, though it stands for one.
 pub(super) fn is_by_confirmation(m: &Memory) -> bool {
-    m.proven_off_by == Some(ProofSource::Confirmation)
+    m.proven.by == Some(ProofSource::Confirmation)
 }
 
 /// What was known of the machine.

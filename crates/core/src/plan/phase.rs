@@ -34,7 +34,7 @@ pub(super) fn node_phase<'a>(settings: &Settings, node: &'a NodeView) -> NodePha
 
 /// Has this incident proven the machine down, as far as this process knows? Ours is never set before its evidence is stored (S17).
 pub(super) fn is_proven(settings: &Settings, memory: &Memory) -> bool {
-    memory.under_claim.evidence || settings.record.evidence || memory.tainted || settings.adopted
+    memory.under_claim.evidence || settings.record.evidence || memory.taint.seen || settings.adopted
 }
 
 /// Is this the claim of this process?
@@ -46,5 +46,5 @@ pub(super) fn holds(memory: &Memory, claim: &str) -> bool {
 /// Does this process see to the taint under this claim, or may it have set it? Of any other taint the NodeFence alone tells whether it was
 /// proven, and which commands of its process may still land (S23).
 pub(super) fn is_known(memory: &Memory, claim: &str) -> bool {
-    holds(memory, claim) && (memory.under_claim.evidence || memory.tainted)
+    holds(memory, claim) && (memory.under_claim.evidence || memory.taint.seen)
 }

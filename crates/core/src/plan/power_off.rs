@@ -23,7 +23,7 @@ fn asks_first(r: &Round<'_>, level: &Level) -> bool {
             .answers
             .iter()
             .any(|answer| answer.is_of(it));
-        let is_new = it.outlets && !r.memory.power_history.knows(&it.name);
+        let is_new = it.outlets && !r.memory.trust.power_history.knows(&it.name);
         (is_new || uncontrolled(r, it).is_some()) && !is_seen
     })
 }
@@ -44,10 +44,11 @@ fn futile(r: &Round<'_>, level: &Level) -> Option<Failure> {
 pub(super) fn renewed(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
     let attempt = r
         .memory
+        .commands
         .attempt
         .as_ref()
         .filter(|it| it.results.is_empty())?;
-    if !attempt.recorded || r.memory.busy.is_some() || node.ready() != Ready::Unknown {
+    if !attempt.recorded || r.memory.commands.busy.is_some() || node.ready() != Ready::Unknown {
         return None;
     }
     if let Some(until) = r
@@ -88,7 +89,7 @@ pub(super) fn renewed(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
 
 /// Intent, then the command. `None` once the command has ended, however: the readings decide.
 pub(super) fn power_off(r: &mut Round<'_>, level: &Level) -> Option<Decision> {
-    match &r.memory.attempt {
+    match &r.memory.commands.attempt {
         None if asks_first(r, level) => {
             let message = format!("asks {} whether it is off already", names(level));
             let read = order(r.memory, level, DeviceOrder::ReadPower, r.moment.now);
@@ -100,7 +101,7 @@ pub(super) fn power_off(r: &mut Round<'_>, level: &Level) -> Option<Decision> {
             r.memory.under_claim.answers.clear();
             if let Some(Failure { reason, message }) = futile {
                 let decision = try_again(r, message);
-                r.memory.alarm = r.memory.alarm.or(Some(reason));
+                r.memory.tries.alarm = r.memory.tries.alarm.or(Some(reason));
                 return Some(in_trouble(r.memory, decision));
             }
             new_attempt(r, level);

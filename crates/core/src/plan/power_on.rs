@@ -89,10 +89,10 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
         );
         return Some(waits(r, wanted, message, due));
     }
-    if let Some(until) = r.memory.late_off_until(r.moment.now) {
+    if let Some(until) = r.memory.late.pending_off_until(r.moment.now) {
         let message = format!(
             "{}: its machine is turned on when its time is over, or it could be power-cycled",
-            r.memory.late_off_message()
+            r.memory.late.off_message()
         );
         return Some(waits(r, wanted, message, until));
     }
@@ -121,7 +121,11 @@ fn begin(r: &mut Round<'_>, wanted: &PowerOn) {
 
 /// Until when the node has to be Ready (time since boot).
 fn deadline(m: &Memory, wanted: &PowerOn) -> Duration {
-    m.power_on.due.max(m.may_land_until()).unwrap_or_default() + wanted.timeout
+    m.power_on
+        .due
+        .max(m.late.may_land_until())
+        .unwrap_or_default()
+        + wanted.timeout
 }
 
 /// The end, if the node is back, or if nothing may be done any more.
@@ -140,7 +144,7 @@ fn over(r: &Round<'_>, wanted: &PowerOn, node: &NodeView) -> Option<Decision> {
         };
     }
     if never_went_down(node, boot_id) {
-        let (said, way_out) = reported_off(r.memory.proven_off_by.as_ref());
+        let (said, way_out) = reported_off(r.memory.proven.by.as_ref());
         let message = format!(
             "{}; but Node {} is Ready in boot {}, in which {said} said that it was off: its machine never went down: {way_out}; check the volumes' data, then reboot the node",
             released(r),
@@ -219,7 +223,7 @@ fn within(r: &Round<'_>, wanted: &PowerOn, decision: Decision) -> Decision {
 
 /// Intent, command, and looks in between, until the machine reads On.
 fn turn_on(r: &mut Round<'_>, wanted: &PowerOn, node: &NodeView) -> Decision {
-    if r.memory.busy.is_some() {
+    if r.memory.commands.busy.is_some() {
         let message = "waits for the FenceDevices that have turned its machine off";
         return waits(r, wanted, message.to_owned(), r.moment.now + PAUSE);
     }
@@ -314,7 +318,7 @@ fn carry_out(r: &mut Round<'_>, wanted: &PowerOn) -> Option<Decision> {
 }
 
 fn new_attempt(r: &mut Round<'_>, level: &Level, devices: Vec<String>) {
-    r.memory.attempts += 1;
+    r.memory.commands.attempts += 1;
     for device in &devices {
         r.memory
             .power_on
@@ -327,7 +331,7 @@ fn new_attempt(r: &mut Round<'_>, level: &Level, devices: Vec<String>) {
         id: format!(
             "{}-{}",
             r.moment.nonce,
-            r.settings.record.attempts + r.memory.attempts
+            r.settings.record.attempts + r.memory.commands.attempts
         ),
         level: level.name.clone(),
         devices,
@@ -339,12 +343,12 @@ fn new_attempt(r: &mut Round<'_>, level: &Level, devices: Vec<String>) {
 }
 
 fn order(m: &mut Memory, index: usize, level: &Level, order: DeviceOrder) -> Effect {
-    m.begin(false);
+    m.commands.begin(false);
     Effect::Device {
         order,
         level: index,
         limit: order_max(level),
-        number: m.orders,
+        number: m.commands.orders,
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) enum Refusal {
 /// Do the answers allow a claim? In ConfirmOnly the machine has to read Off already.
 pub(super) fn precheck(r: &Round<'_>, level: &Level) -> Result<(), Refusal> {
     let (mode, answers) = (r.settings.mode, &r.memory.under_claim.answers);
-    if let (true, Some(message)) = (level.is_manual(), &r.memory.confirmation_refused) {
+    if let (true, Some(message)) = (level.is_manual(), &r.memory.confirmation.refused) {
         return Err(Refusal::Failed(Failure {
             reason: Escalation::ConfirmationRefused,
             message: message.clone(),
@@ -87,14 +87,16 @@ pub(super) fn precheck(r: &Round<'_>, level: &Level) -> Result<(), Refusal> {
 /// What a look has shown is remembered by the next process, too.
 pub(super) fn note_contradiction(m: &mut Memory, level: &Level) {
     let off = seen_off(m, level);
-    m.power_history
+    m.trust
+        .power_history
         .record_contradiction(&off, level.devices.len(), level.require);
 }
 
 /// What speaks against the devices of the level that have just been seen off.
 fn contradicted(m: &Memory, level: &Level) -> Option<NotProven> {
     let off = seen_off(m, level);
-    m.power_history
+    m.trust
+        .power_history
         .contradiction(&off, level.devices.len(), level.require)
 }
 

@@ -62,9 +62,10 @@ pub(super) fn prove(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decisi
             devices: &readings,
             others: &r.memory.under_claim.others,
             require: level.require,
-            power_history: &r.memory.power_history,
+            power_history: &r.memory.trust.power_history,
             verification: &verification,
-            commanded: r.settings.mode == FenceMode::PowerOff && r.memory.may_have_commanded(),
+            commanded: r.settings.mode == FenceMode::PowerOff
+                && r.memory.commands.may_have_turned_off_something(),
             kubelet_answers: r.observed.kubelet_answers || r.memory.under_claim.kubelet_answered,
             confirmed_until,
         };
@@ -116,10 +117,16 @@ fn beside(m: &Memory, reason: &NotProven) -> String {
 fn counts_anew(r: &Round<'_>, level: &Level) -> bool {
     let has_turned_off = |it: &Attempt| {
         let mut results = it.results.values();
-        let is_late = !it.results.is_empty() && r.memory.late_off_until(r.moment.now).is_some();
+        let is_late =
+            !it.results.is_empty() && r.memory.late.pending_off_until(r.moment.now).is_some();
         is_late || results.any(OffResult::may_turn_off)
     };
-    let is_off = r.memory.attempt.as_ref().is_some_and(has_turned_off);
+    let is_off = r
+        .memory
+        .commands
+        .attempt
+        .as_ref()
+        .is_some_and(has_turned_off);
     let is_due = is_off && !r.memory.under_claim.lease_after_off && !level.is_manual();
     is_due || r.memory.under_claim.lease_before.is_none()
 }
@@ -152,7 +159,8 @@ fn confirm_power(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decision 
 pub(super) fn late_on(r: &Round<'_>) -> Option<Decision> {
     let until = r
         .memory
-        .may_go_on_until
+        .late
+        .on_until
         .filter(|until| r.settings.only_proves() && r.moment.now < *until)?;
     let message = "an on command of another NodeFence may still land late (its `status.attempts`): the power is read when its time is over";
     // Nothing is verified yet: the time for that has not begun.
@@ -172,7 +180,7 @@ fn confirmed_until(
     if !level.is_manual() {
         return Ok(None);
     }
-    if let Some(message) = &r.memory.confirmation_refused {
+    if let Some(message) = &r.memory.confirmation.refused {
         return Err(NotProven::NoConfirmation(message.clone()));
     }
     let confirmation = manual_confirmation::valid_confirmation(r.settings, now)
@@ -191,11 +199,11 @@ fn quiesce_again(r: &mut Round<'_>, message: String) -> Decision {
     r.memory.under_claim.evicted = false;
     r.memory.under_claim.quiesce.begun_anew += 1;
     if r.memory.under_claim.quiesce.begun_anew > REQUIESCES_MAX {
-        r.memory.last_failure = Some(format!(
+        r.memory.tries.last_failure = Some(format!(
             "{message} (for the {}th time); find out who binds pods to Node {} in spite of its taints, or why they cannot be listed in time",
             r.memory.under_claim.quiesce.begun_anew, r.settings.node
         ));
-        r.memory.alarm = Some(Escalation::QuiesceStuck);
+        r.memory.tries.alarm = Some(Escalation::QuiesceStuck);
     }
     let decision = wait(Stage::Quiescing, message).until(r.moment.now);
     in_trouble(r.memory, decision)
@@ -263,17 +271,17 @@ fn use_proof(
     if let Some(decision) = not_quiet(r) {
         return decision;
     }
-    r.memory.failures = 0;
-    r.memory.level_since = None;
-    r.memory.rounds = 0;
-    r.memory.last_failure = None;
-    r.memory.level_failures.clear();
-    r.memory.alarm = None;
+    r.memory.tries.failures = 0;
+    r.memory.tries.since = None;
+    r.memory.tries.rounds = 0;
+    r.memory.tries.last_failure = None;
+    r.memory.tries.by_level.clear();
+    r.memory.tries.alarm = None;
     if let Some(decision) = late_off(r) {
         return decision;
     }
     // The kubelet has reported since they were stored: they are read again, and not believed once more.
-    if r.memory.under_claim.evidence_is_new && r.memory.proof_doubted.is_some() {
+    if r.memory.under_claim.evidence_is_new && r.memory.proven.doubted.is_some() {
         r.memory.under_claim.readings = None;
         let message =
             "the kubelet has reported since the machine was proven down: the power is read again";
@@ -323,13 +331,13 @@ fn use_proof(
 /// The evidence is written down.
 fn store(r: &mut Round<'_>, node: &NodeView, lease_renew_time: String, proof: &Proof) -> Decision {
     r.memory.under_claim.proving = read_off(r.memory);
-    let level = r.settings.levels.get(r.memory.level);
+    let level = r.settings.levels.get(r.memory.tries.level);
     let by_confirmation = level.is_some_and(Level::is_manual);
-    r.memory.proven_off_by = Some(ProofSource::of(
+    r.memory.proven.by = Some(ProofSource::of(
         &r.memory.under_claim.proving,
         by_confirmation,
     ));
-    r.memory.proven_report = node.last_report().parse().ok();
+    r.memory.proven.report = node.last_report().parse().ok();
     let level = level.map_or_else(String::new, |level| level.name.clone());
     let evidence = Evidence {
         claim: proof.claim().to_owned(),

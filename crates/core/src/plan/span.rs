@@ -48,13 +48,13 @@ pub(super) fn judged(
 fn is_steady<'a>(m: &Memory, devices: impl Iterator<Item = (&'a str, Control)>) -> bool {
     let mut known_foreign_commands = devices.filter(|(_, control)| control.is_shown());
     known_foreign_commands
-        .all(|(name, control)| control == Control::ShownLately && !m.silent.contains(name))
+        .all(|(name, control)| control == Control::ShownLately && !m.trust.silent.contains(name))
 }
 
 /// What the policy demands, and more where the node has given reason to doubt the device: a live kubelet that reports Ready=False
 /// renews its Lease, and so does one that has contradicted the device before. The readings then span a renewal for certain.
 fn window(s: &Settings, m: &Memory, node: &NodeView, level: &Level, is_steady: bool) -> Duration {
-    let is_doubted = !m.contradictions.is_empty() || m.confirmation_refused.is_some();
+    let is_doubted = !m.trust.contradictions.is_empty() || m.confirmation.refused.is_some();
     let silence = match (is_doubted, node.ready()) {
         // Whoever gave the word looked before the node was claimed: since then only a whole Lease tells.
         _ if level.is_manual() => LEASE_DURATION,
@@ -70,6 +70,7 @@ fn window(s: &Settings, m: &Memory, node: &NodeView, level: &Level, is_steady: b
 mod tests {
     use super::*;
     use crate::fixtures::{level, node, off_readings, settings};
+    use crate::memory::Trust;
     use crate::plan::hydrate::hydrate;
     use crate::settings::Record;
 
@@ -87,7 +88,10 @@ mod tests {
             let mut level = level();
             level.devices[0].control = control;
             let memory = Memory {
-                silent: silent.iter().map(|it| (*it).to_owned()).collect(),
+                trust: Trust {
+                    silent: silent.iter().map(|it| (*it).to_owned()).collect(),
+                    ..Trust::default()
+                },
                 ..Memory::default()
             };
             let mut readings = off_readings();
@@ -127,7 +131,10 @@ mod tests {
         settings.mode = FenceMode::ConfirmOnly;
         settings.verification.window = seconds(21);
         let memory = Memory {
-            silent: ["bmc".to_owned()].into(),
+            trust: Trust {
+                silent: ["bmc".to_owned()].into(),
+                ..Trust::default()
+            },
             ..Memory::default()
         };
         let window = ordered(&settings, &memory, &node(), &level());

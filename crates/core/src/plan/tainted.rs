@@ -29,10 +29,10 @@ use std::time::Duration;
 
 /// The next step under our mark and the claim that it stands under, whichever process has set them.
 pub(super) fn step(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision {
-    r.memory.tainted = true;
+    r.memory.taint.seen = true;
     // It has landed after all, whatever end was decided before: it is seen through.
     r.memory.ending = None;
-    r.memory.dropping = false;
+    r.memory.under_claim.dropping = false;
     // Set by the process before us, or taken over by one that lives: whoever sees to the release may turn off again under it.
     if !holds(r.memory, claim) {
         r.memory.claim = Some(OwnClaim {
@@ -45,7 +45,7 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision 
     let fenced_boot = r.settings.boot_id.as_deref();
     let new_boot = booted_anew(node, fenced_boot);
     // The power of a machine that has booted anew is not read any more: the effect of what it accepted is never seen.
-    if new_boot && !r.memory.commanding() {
+    if new_boot && !r.memory.commands.under_way() {
         r.memory.drop_attempt(r.moment.now + r.settings.late_effect);
     }
     // A Node that goes on is let go like any other.
@@ -55,15 +55,15 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision 
         false => hindrance(Some(node), r.observed),
     };
     // Asked for until it has come, or nobody needs it any more.
-    r.memory.lists_attachments &= matches!(hindrance, Some(Hindrance::Attachments(_)));
+    r.memory.taint.lists_attachments &= matches!(hindrance, Some(Hindrance::Attachments(_)));
     if r.settings.deletes_node() {
         detaching::note_pods_gone(r.memory, hindrance.as_ref(), r.moment.now);
     }
     match &hindrance {
-        None => r.memory.detached_at = r.memory.detached_at.or(Some(r.moment.now)),
+        None => r.memory.taint.detached_at = r.memory.taint.detached_at.or(Some(r.moment.now)),
         // A list that could not be read takes back nothing that was seen before.
         Some(Hindrance::NotRead(_) | Hindrance::LastList) => {}
-        Some(_) => r.memory.detached_at = None,
+        Some(_) => r.memory.taint.detached_at = None,
     }
     let level = current_level(r);
     let watched = match &level {
@@ -82,15 +82,15 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision 
             detaching::detach(r, node, level.as_ref(), &hindrance)
         }
         (None, Some(hindrance)) => {
-            r.memory.last_check = false;
+            r.memory.taint.last_check = false;
             poll_again(r, Stage::Detaching, hindrance.message(), DETACH_PACE)
         }
         (None, None) => finalizers::waited_for(r.settings, node, r.moment)
             .unwrap_or_else(|| release(r, node, claim, level.as_ref())),
     };
     if never_went_down(node, fenced_boot) {
-        r.memory.proof_refuted = true;
-        let (said, way_out) = reported_off(r.memory.proven_off_by.as_ref());
+        r.memory.proven.refuted = true;
+        let (said, way_out) = reported_off(r.memory.proven.by.as_ref());
         let message = format!(
             "Node {} is Ready in boot {}, in which {said} said that it was off: its machine never went down: {way_out}; check the volumes' data, then reboot the node: the taint stays until it has booted anew",
             node.name, node.boot_id
@@ -101,7 +101,7 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision 
         return decision.escalated(Escalation::FenceRegressed, message);
     }
     // Also while the power is looked at.
-    match finalizers::stuck(r.settings, node).filter(|_| r.memory.detached_at.is_some()) {
+    match finalizers::stuck(r.settings, node).filter(|_| r.memory.taint.detached_at.is_some()) {
         Some(message) => decision.escalated(Escalation::ReleaseStuck, message),
         None => decision,
     }
@@ -110,18 +110,18 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision 
 /// Somebody deleted the Node, and our taint with it: there is nothing left to release, but the record stays open until pods and
 /// volumes are free, which pod GC and attach/detach now see to without the taint (F43).
 pub(super) fn node_gone(r: &mut Round<'_>) -> Decision {
-    r.memory.tainted = true;
+    r.memory.taint.seen = true;
     let gone = match r.settings.deletes_node() {
         true => format!("Node {} is deleted", r.settings.node),
         false => format!("Node {} was deleted under its taint", r.settings.node),
     };
     if let Some(Hindrance::Pods(_) | Hindrance::Attachments(_)) = hindrance_of_deletion(r.observed)
     {
-        r.memory.attached_again = true;
-        r.memory.detached_at = None;
+        r.memory.taint.attached_again = true;
+        r.memory.taint.detached_at = None;
     }
     if let Some(hindrance) = hindrance(None, r.observed) {
-        r.memory.last_check = false;
+        r.memory.taint.last_check = false;
         let message = format!(
             "{gone}; {}{}",
             hindrance.message(),
@@ -151,11 +151,11 @@ pub(super) fn node_gone(r: &mut Round<'_>) -> Decision {
 /// The last word on the VolumeAttachments, which this round has listed if the one before asked for it; or what hinders, and when to look again.
 /// Asked for until it has come, it says the same all the time.
 fn last_list(r: &mut Round<'_>) -> Result<(), (Hindrance, Duration)> {
-    let was_asked = r.memory.last_check;
+    let was_asked = r.memory.taint.last_check;
     let left = attachments_left(r.observed).err();
-    r.memory.last_check = matches!(left, Some(Hindrance::NotRead(_) | Hindrance::LastList));
+    r.memory.taint.last_check = matches!(left, Some(Hindrance::NotRead(_) | Hindrance::LastList));
     let Some(left) = left else { return Ok(()) };
-    let wake = match r.memory.last_check && !was_asked {
+    let wake = match r.memory.taint.last_check && !was_asked {
         true => r.moment.now,
         false => poll(r.memory, r.moment.now, DETACH_PACE),
     };
@@ -224,7 +224,7 @@ fn release(r: &mut Round<'_>, node: &NodeView, claim: &str, level: Option<&Level
     if r.settings.deletes_node() && !new_boot && !r.settings.released && !node.out_of_service() {
         return detaching::delete(r, node, claim, level);
     }
-    r.memory.releasing = true;
+    r.memory.taint.releasing = true;
     let quarantine = (!new_boot).then_some(node.boot_id.as_str());
     let message = match quarantine {
         Some(_) => format!(
@@ -248,7 +248,7 @@ fn unheard(r: &mut Round<'_>) -> Option<Decision> {
         return None;
     }
     // Both are read once more, then.
-    r.memory.last_check = true;
+    r.memory.taint.last_check = true;
     let message = format!(
         "needs the NodeFence before the release{}",
         r.observed.evidence.why()
@@ -260,14 +260,14 @@ fn unheard(r: &mut Round<'_>) -> Option<Decision> {
 /// An off command that may still land keeps the taint where it is (S23).
 fn late_off_keeps_the_taint(r: &Round<'_>) -> Option<Decision> {
     let again = r.moment.now + WATCH_PERIOD;
-    if r.memory.commanding() {
+    if r.memory.commands.under_way() {
         let message = "everything has detached; an off command is on its way: the taint stays until its device has answered";
         return Some(wait(Stage::AwaitingRelease, message.to_owned()).until(again));
     }
-    let until = r.memory.late_off_until(r.moment.now)?;
+    let until = r.memory.late.pending_off_until(r.moment.now)?;
     let message = format!(
         "everything has detached; {}: the taint stays until its time is over",
-        r.memory.late_off_message()
+        r.memory.late.off_message()
     );
     Some(wait(Stage::AwaitingRelease, message).until(until.min(again)))
 }

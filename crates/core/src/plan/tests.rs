@@ -5,7 +5,7 @@ use crate::escalation::Escalation;
 use crate::fixtures::{
     DATE, attempt, claimed, drained, lease, level, node, off_readings, own_claim, pod, settings,
 };
-use crate::memory::ClaimScoped;
+use crate::memory::{ClaimScoped, Commands, ConfirmationTurn, UnderTaint, Writes};
 use crate::plan::pace::DETACH_PACE;
 use crate::plan::pace::poll;
 use crate::plan::round::Round;
@@ -88,9 +88,12 @@ fn a_write_that_failed_is_tried_again_at_the_moment_for_it() {
     let at = seconds(100);
     let says = |now: Duration| {
         let mut memory = Memory {
-            write_failures: 1,
-            write_failure: "500".to_owned(),
-            write_retry_at: Some(at),
+            writes: Writes {
+                failures: 1,
+                failure: "500".to_owned(),
+                retry_at: Some(at),
+                ..Writes::default()
+            },
             ..Memory::default()
         };
         decided(&settings(), &mut memory, node(), now).message
@@ -103,13 +106,16 @@ fn a_write_that_failed_is_tried_again_at_the_moment_for_it() {
 #[test]
 fn an_end_after_the_taint_that_could_not_be_written_leaves_the_release_as_the_stage() {
     let mut memory = Memory {
-        tainted: true,
-        releasing: true,
+        taint: UnderTaint {
+            seen: true,
+            releasing: true,
+            ..UnderTaint::default()
+        },
         ..Memory::default()
     };
     let ends = decided(&settings(), &mut memory, node(), seconds(100));
     assert_eq!(ends.stage, Stage::Recovered);
-    memory.write_retry_at = Some(seconds(102));
+    memory.writes.retry_at = Some(seconds(102));
     let pauses = decided(&settings(), &mut memory, node(), seconds(101));
     assert_eq!(
         (pauses.effect, pauses.stage),
@@ -121,8 +127,11 @@ fn an_end_after_the_taint_that_could_not_be_written_leaves_the_release_as_the_st
 fn writes_that_fail_on_and_on_call_a_human() {
     let called = |write_failures: u32| {
         let mut memory = Memory {
-            write_failures,
-            write_retry_at: Some(seconds(101)),
+            writes: Writes {
+                failures: write_failures,
+                retry_at: Some(seconds(101)),
+                ..Writes::default()
+            },
             ..Memory::default()
         };
         let decision = decided(&settings(), &mut memory, node(), seconds(100));
@@ -145,11 +154,17 @@ fn a_word_is_refused_aloud_until_there_is_a_proof() {
             ..settings()
         };
         let mut memory = Memory {
-            confirmation_refused: Some("the BMC reads On".to_owned()),
-            tainted,
             under_claim: ClaimScoped {
                 evidence,
                 ..ClaimScoped::default()
+            },
+            confirmation: ConfirmationTurn {
+                refused: Some("the BMC reads On".to_owned()),
+                ..ConfirmationTurn::default()
+            },
+            taint: UnderTaint {
+                seen: tainted,
+                ..UnderTaint::default()
             },
             ..Memory::default()
         };
@@ -211,7 +226,7 @@ fn a_word_of_the_future_is_refused_for_good() {
         s.adopted = proven_by.is_none() && node_uid == Some("uid-1");
         let mut memory = Memory::default();
         decided(&s, &mut memory, node(), seconds(1));
-        memory.confirmation_refused
+        memory.confirmation.refused
     };
     let refused = |node_uid, is_ahead| refused_of(node_uid, is_ahead, None);
     assert_eq!(refused(Some("uid-1"), false), None);
@@ -253,7 +268,10 @@ fn only_who_has_commanded_nothing_waits_for_a_pod_without_a_place() {
     let in_time = wait(Stage::Quiescing, "it waits".to_owned());
     assert!(!waits_for_a_pod(&settings(), &memory, &in_time));
     let commanded = Memory {
-        attempt: Some(attempt()),
+        commands: Commands {
+            attempt: Some(attempt()),
+            ..Commands::default()
+        },
         ..Memory::default()
     };
     assert!(!waits_for_a_pod(&settings(), &commanded, &late));

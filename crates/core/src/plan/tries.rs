@@ -23,17 +23,17 @@ pub(super) const ROUND_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// A human's word is given: the level that rests on it has its turn at once, once.
 pub(super) fn turn_to_confirmed_level(r: &mut Round<'_>, lease: &Read<LeaseView>, now: Duration) {
     // Readings that have just arrived are judged first: they may contradict, or prove it better.
-    let is_occupied = r.memory.busy.is_some() || r.memory.under_claim.readings.is_some();
-    if r.memory.confirmation_tried.is_some()
-        || r.memory.confirmation_refused.is_some()
+    let is_occupied = r.memory.commands.busy.is_some() || r.memory.under_claim.readings.is_some();
+    if r.memory.confirmation.tried.is_some()
+        || r.memory.confirmation.refused.is_some()
         || is_occupied
         || valid_confirmation(r.settings, now).is_err()
     {
         return;
     }
     if let Some(index) = r.settings.levels.iter().position(Level::is_manual) {
-        r.memory.confirmation_tried = Some(r.memory.orders);
-        r.memory.retry_at = None;
+        r.memory.confirmation.tried = Some(r.memory.commands.orders);
+        r.memory.tries.retry_at = None;
         turn_to(r.memory, index);
         r.memory.under_claim.answers.clear();
         // The readings beside it last a whole Lease: what lives renews it within them, and what renewed it before may be off since.
@@ -45,47 +45,47 @@ pub(super) fn turn_to_confirmed_level(r: &mut Round<'_>, lease: &Read<LeaseView>
 pub(super) fn new_attempt(r: &mut Round<'_>, level: &Level) -> Attempt {
     r.memory.drop_attempt(r.moment.now + r.settings.late_effect);
     r.memory.under_claim.lease_after_off = false;
-    r.memory.attempts += 1;
+    r.memory.commands.attempts += 1;
     let devices = level.devices.iter().map(|device| device.name.clone());
     // Who reads Off already, or nothing, is not what turns it off: a machine that was saved to disk is never resumed by the operator (R8).
     let on = level.devices.iter();
-    let on = on.filter(|device| r.memory.power_history.has_power(&device.name));
+    let on = on.filter(|device| r.memory.trust.power_history.has_power(&device.name));
     let versions = on.map(|device| (device.name.clone(), device.version.clone()));
     let attempt = Attempt {
         id: format!(
             "{}-{}",
             r.moment.nonce,
-            r.settings.record.attempts + r.memory.attempts
+            r.settings.record.attempts + r.memory.commands.attempts
         ),
         level: level.name.clone(),
         devices: devices.collect(),
         versions: versions.collect(),
         limit: time_left(r.memory, level, r.moment.now),
         recorded: false,
-        contested: r.memory.late_off_until(r.moment.now).is_some(),
+        contested: r.memory.late.pending_off_until(r.moment.now).is_some(),
         results: Default::default(),
     };
-    r.memory.attempt.insert(attempt).clone()
+    r.memory.commands.attempt.insert(attempt).clone()
 }
 
 /// Device work with the level that is tried now, for as long as the level may still take.
 pub(super) fn order(m: &mut Memory, level: &Level, order: DeviceOrder, now: Duration) -> Effect {
-    m.begin(matches!(order, DeviceOrder::Off(_)));
-    m.level_since.get_or_insert(now);
+    m.commands.begin(matches!(order, DeviceOrder::Off(_)));
+    m.tries.since.get_or_insert(now);
     Effect::Device {
         order,
-        level: m.level,
+        level: m.tries.level,
         limit: time_left(m, level, now),
-        number: m.orders,
+        number: m.commands.orders,
     }
 }
 
 /// How long what is begun now with the level may take: from its first try on its time runs, until it has been successful.
 pub(super) fn time_left(m: &Memory, level: &Level, now: Duration) -> Duration {
-    if m.tainted {
+    if m.taint.seen {
         return level.timeout;
     }
-    let until = m.level_since.unwrap_or(now) + level.timeout;
+    let until = m.tries.since.unwrap_or(now) + level.timeout;
     until.saturating_sub(now).max(ORDER_MIN)
 }
 
@@ -96,28 +96,32 @@ pub(super) fn order_max(level: &Level) -> Duration {
 
 /// The level answers well; unless it has failed before, what is waited for now is not its time.
 pub(super) fn not_failed(m: &mut Memory) {
-    if m.failures == 0 {
-        m.level_since = None;
+    if m.tries.failures == 0 {
+        m.tries.since = None;
     }
 }
 
 /// It is this level's turn, from its first try on.
 pub(super) fn turn_to(m: &mut Memory, level: usize) {
-    m.level = level;
-    m.failures = 0;
-    m.level_since = None;
+    m.tries.level = level;
+    m.tries.failures = 0;
+    m.tries.since = None;
 }
 
 /// A human is needed, and the tries go on.
 pub(super) fn in_trouble(m: &Memory, decision: Decision) -> Decision {
-    let lies = m.contradictions.last().filter(|_| m.is_contradicted());
-    let message = match (m.alarm, lies) {
+    let lies = m
+        .trust
+        .contradictions
+        .last()
+        .filter(|_| m.trust.is_contradicted());
+    let message = match (m.tries.alarm, lies) {
         (Some(Escalation::FenceContradiction), Some(lies)) => Some(format!(
             "{lies}; nothing more is commanded: see which machine each device of the node is wired to, and cut this one's power by hand; it goes on once they all read Off; or correct the FenceDevice, release this NodeFence (`spec.desiredState: Released`) and create another"
         )),
-        _ => m.last_failure.clone(),
+        _ => m.tries.last_failure.clone(),
     };
-    match (message, m.alarm) {
+    match (message, m.tries.alarm) {
         (Some(message), Some(reason)) => decision.escalated(reason, message),
         _ => decision,
     }
@@ -127,12 +131,12 @@ pub(super) fn in_trouble(m: &Memory, decision: Decision) -> Decision {
 pub(super) fn current_level(r: &mut Round<'_>) -> Option<Level> {
     let count = r.settings.levels.len();
     let index = (0..count)
-        .map(|step| (r.memory.level + step) % count)
+        .map(|step| (r.memory.tries.level + step) % count)
         .find(|index| {
             let level = r.settings.levels.get(*index);
             level.is_some_and(|level| is_usable(r.memory, level))
         })?;
-    if index != r.memory.level {
+    if index != r.memory.tries.level {
         turn_to(r.memory, index);
     }
     r.settings.levels.get(index).cloned()
@@ -140,7 +144,7 @@ pub(super) fn current_level(r: &mut Round<'_>) -> Option<Level> {
 
 /// A level has its turn if it serves the node, and not by a word that was refuted.
 pub(super) fn is_usable(m: &Memory, level: &Level) -> bool {
-    let is_refuted = level.is_manual() && m.confirmation_refused.is_some();
+    let is_refuted = level.is_manual() && m.confirmation.refused.is_some();
     !level.devices.is_empty() && !is_refuted
 }
 
@@ -176,49 +180,50 @@ pub(super) fn lost_device(m: &Memory, level: &Level) -> Option<String> {
 /// A try has failed: again after a pause; after its last try, or its whole time, the next level; then a longer pause and all of them
 /// again. From then on a human is called.
 pub(super) fn fail(r: &mut Round<'_>, message: String, now: Duration) {
-    r.memory.failures += 1;
-    r.memory.forget_denial();
+    r.memory.tries.failures += 1;
+    r.memory.writes.forget_denial();
     let Some(level) = current_level(r) else {
-        r.memory.last_failure = Some(message);
+        r.memory.tries.last_failure = Some(message);
         return;
     };
-    r.memory.level_failures.insert(level.name.clone(), message);
+    r.memory.tries.by_level.insert(level.name.clone(), message);
     let mut pause = level.retry_period;
     let is_late = r
         .memory
-        .level_since
+        .tries
+        .since
         .is_some_and(|since| now.saturating_sub(since) >= level.timeout);
-    if r.memory.failures >= level.attempts_max || is_late {
+    if r.memory.tries.failures >= level.attempts_max || is_late {
         let usable: Vec<usize> = (0..r.settings.levels.len())
             .filter(|index| {
                 let level = r.settings.levels.get(*index);
                 level.is_some_and(|level| is_usable(r.memory, level))
             })
             .collect();
-        match usable.iter().find(|index| **index > r.memory.level) {
+        match usable.iter().find(|index| **index > r.memory.tries.level) {
             Some(next) => {
                 turn_to(r.memory, *next);
                 pause = Duration::ZERO;
             }
             None => {
                 turn_to(r.memory, usable.first().copied().unwrap_or(0));
-                r.memory.rounds = r.memory.rounds.saturating_add(1);
+                r.memory.tries.rounds = r.memory.tries.rounds.saturating_add(1);
             }
         }
     }
-    r.memory.alarm = match r.memory.is_contradicted() {
+    r.memory.tries.alarm = match r.memory.trust.is_contradicted() {
         true => Some(Escalation::FenceContradiction),
-        false => (r.memory.rounds > 0).then_some(Escalation::DeviceFailed),
+        false => (r.memory.tries.rounds > 0).then_some(Escalation::DeviceFailed),
     };
-    r.memory.last_failure = Some(why_all(r));
-    let pause = pause * 2u32.pow(r.memory.rounds.saturating_sub(1).min(4));
-    r.memory.retry_at = Some(now + pause.min(ROUND_PAUSE_MAX.max(level.retry_period)));
+    r.memory.tries.last_failure = Some(why_all(r));
+    let pause = pause * 2u32.pow(r.memory.tries.rounds.saturating_sub(1).min(4));
+    r.memory.tries.retry_at = Some(now + pause.min(ROUND_PAUSE_MAX.max(level.retry_period)));
 }
 
 /// Why each of the levels failed last, in their order, and the last way out once all of them have.
 pub(super) fn why_all(r: &Round<'_>) -> String {
     let failed = r.settings.levels.iter().filter_map(|level| {
-        let message = r.memory.level_failures.get(&level.name)?;
+        let message = r.memory.tries.by_level.get(&level.name)?;
         Some((&level.name, message))
     });
     let failed: Vec<_> = failed.collect();
@@ -234,7 +239,7 @@ pub(super) fn why_all(r: &Round<'_>) -> String {
     let mut devices = r.settings.levels.iter().flat_map(|level| &level.devices);
     // Another try shows nothing else.
     let is_stuck = devices.any(|device| uncontrolled(r, device).is_some());
-    if (r.memory.rounds > 0 || is_stuck) && r.settings.confirmation.is_none() {
+    if (r.memory.tries.rounds > 0 || is_stuck) && r.settings.confirmation.is_none() {
         let way_out =
             "if you know that the machine has no power, confirm it by `spec.manualConfirmation`";
         message.push(way_out.to_owned());
@@ -244,7 +249,11 @@ pub(super) fn why_all(r: &Round<'_>) -> String {
 
 /// S23: whose off command of this try may still land, for whoever is called meanwhile.
 pub(super) fn unresolved(m: &Memory) -> String {
-    let results = m.attempt.iter().flat_map(|attempt| &attempt.results);
+    let results = m
+        .commands
+        .attempt
+        .iter()
+        .flat_map(|attempt| &attempt.results);
     let unresolved = results.filter(|(_, result)| result.is_unresolved());
     let devices: Vec<&str> = unresolved.map(|(device, _)| device.as_str()).collect();
     if devices.is_empty() {
@@ -258,7 +267,7 @@ pub(super) fn unresolved(m: &Memory) -> String {
 
 /// The stage of device work under the claim.
 pub(super) fn busy_stage(m: &Memory) -> Stage {
-    match (&m.attempt, m.under_claim.quiesce.since) {
+    match (&m.commands.attempt, m.under_claim.quiesce.since) {
         (_, None) => Stage::Quiescing,
         (Some(attempt), _) if attempt.results.is_empty() => Stage::Fencing,
         _ => Stage::Verifying,
@@ -270,7 +279,7 @@ pub(super) fn busy_stage(m: &Memory) -> Stage {
 /// The command may still land until `late` (S23).
 pub(super) fn forget_other_devices(m: &mut Memory, level: &Level, late: Duration) {
     let now: Vec<&String> = level.devices.iter().map(|device| &device.name).collect();
-    if let Some(attempt) = &m.attempt
+    if let Some(attempt) = &m.commands.attempt
         && (attempt.level != level.name || !attempt.devices.iter().eq(now))
     {
         m.drop_attempt(late);
@@ -295,12 +304,12 @@ pub(super) fn try_again(r: &mut Round<'_>, message: String) -> Decision {
     r.memory.under_claim.readings = None;
     // Without a command nothing lets the Lease count anew, so one renewal would refute every later try. It may be forgotten: readings span a whole
     // Lease by now ([`span`]).
-    if r.memory.is_contradicted() {
+    if r.memory.trust.is_contradicted() {
         r.memory.under_claim.lease_before = None;
     }
     fail(r, message.clone(), r.moment.now);
     in_trouble(r.memory, wait(busy_stage(r.memory), message))
-        .until(r.memory.retry_at.unwrap_or(r.moment.now))
+        .until(r.memory.tries.retry_at.unwrap_or(r.moment.now))
 }
 
 #[cfg(test)]
@@ -327,13 +336,13 @@ mod tests {
         assert_eq!(seconds_left(&mut m, 1000), 100);
         assert_eq!(seconds_left(&mut m, 1060), 40);
         assert_eq!(seconds_left(&mut m, 1095), 25);
-        m.failures = 1;
+        m.tries.failures = 1;
         not_failed(&mut m);
         assert_eq!(seconds_left(&mut m, 1097), 25);
-        m.failures = 0;
+        m.tries.failures = 0;
         not_failed(&mut m);
         assert_eq!(seconds_left(&mut m, 1098), 100);
-        m.tainted = true;
+        m.taint.seen = true;
         assert_eq!(seconds_left(&mut m, 5000), 100);
     }
 }

@@ -52,11 +52,11 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView) -> Decision {
         return bind;
     }
     // A claim that was written and is not there: its write failed, or has not landed yet. The next one has another nonce.
-    if r.memory.claim.is_some() || r.memory.dropping {
+    if r.memory.claim.is_some() || r.memory.under_claim.dropping {
         r.memory.forget_claim(r.moment.now + r.settings.late_effect);
     }
     if let Some(held) = held_back(r, node) {
-        r.memory.forget_denial();
+        r.memory.writes.forget_denial();
         return held;
     }
     check(r, node)
@@ -157,7 +157,7 @@ pub(super) fn awaiting_approval(r: &mut Round<'_>) -> Decision {
 /// keeps its hands off the node is asked first.
 fn held_by_budget(m: &mut Memory, hold: &Hold) -> Decision {
     // Nothing is written meanwhile: what was refused before is nobody's concern.
-    m.forget_denial();
+    m.writes.forget_denial();
     let message = format!("held ({}): {}", hold.reason, hold.message);
     held(hold.reason, message)
 }
@@ -168,8 +168,8 @@ fn check(r: &mut Round<'_>, node: &NodeView) -> Decision {
         return held;
     }
     let hold = r.observed.hold.as_ref();
-    if let Some(hold) = hold.filter(|hold| r.memory.checked || hold.reason.comes_first()) {
-        r.memory.level_since = None;
+    if let Some(hold) = hold.filter(|hold| r.memory.tries.checked || hold.reason.comes_first()) {
+        r.memory.tries.since = None;
         return held_by_budget(r.memory, hold);
     }
     turn_to_confirmed_level(r, &r.observed.lease, r.moment.now);
@@ -182,12 +182,12 @@ fn check(r: &mut Round<'_>, node: &NodeView) -> Decision {
             .escalated(Escalation::NoDevice, message)
             .until(r.moment.now + ROUND_PAUSE_MAX);
     };
-    if r.memory.busy.is_some() {
+    if r.memory.commands.busy.is_some() {
         let message = format!("asks the devices of level {}", level.name);
         return in_trouble(r.memory, wait(Stage::Checking, message));
     }
-    if let Some(at) = r.memory.retry_at.filter(|at| r.moment.now < *at) {
-        let message = r.memory.last_failure.clone().unwrap_or_default();
+    if let Some(at) = r.memory.tries.retry_at.filter(|at| r.moment.now < *at) {
+        let message = r.memory.tries.last_failure.clone().unwrap_or_default();
         return in_trouble(r.memory, wait(Stage::Checking, message)).until(at);
     }
     if r.memory.under_claim.answers.is_empty()
@@ -196,7 +196,7 @@ fn check(r: &mut Round<'_>, node: &NodeView) -> Decision {
         let asks = read_power(r.memory, &level, r.moment.now);
         return in_trouble(r.memory, asks);
     }
-    r.memory.checked = false;
+    r.memory.tries.checked = false;
     // Of a device that hangs later nobody but the record would know.
     note_contradiction(r.memory, &level);
     match precheck(r, &level) {
@@ -209,24 +209,25 @@ fn check(r: &mut Round<'_>, node: &NodeView) -> Decision {
                 r.moment.now + reread_period(r.memory, r.moment.now),
                 r.moment.now,
             );
-            r.memory.retry_at = Some(again);
-            r.memory.last_failure = Some(message.clone());
-            r.memory.alarm = Some(reason);
-            r.memory.forget_denial();
+            r.memory.tries.retry_at = Some(again);
+            r.memory.tries.last_failure = Some(message.clone());
+            r.memory.tries.alarm = Some(reason);
+            r.memory.writes.forget_denial();
             in_trouble(r.memory, wait(Stage::Checking, message).until(again))
         }
         Err(Refusal::Failed(failure)) => {
             r.memory.under_claim.answers.clear();
             fail(r, failure.message.clone(), r.moment.now);
-            r.memory.retry_at = r
+            r.memory.tries.retry_at = r
                 .memory
+                .tries
                 .retry_at
                 .map(|at| next_try(r.settings, at, r.moment.now));
             // Another machine at the device's address is never a passing fault.
             if failure.reason != Escalation::DeviceFailed {
-                r.memory.alarm = Some(failure.reason);
+                r.memory.tries.alarm = Some(failure.reason);
             }
-            let pause = r.memory.retry_at.unwrap_or(r.moment.now);
+            let pause = r.memory.tries.retry_at.unwrap_or(r.moment.now);
             let waits = wait(Stage::Checking, failure.message).until(pause);
             in_trouble(r.memory, waits)
         }
@@ -237,10 +238,10 @@ fn check(r: &mut Round<'_>, node: &NodeView) -> Decision {
 fn seen_through(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decision {
     // The failures count on: a device that answers once and never proves anything has failed too. A contradiction is shown until a
     // proof has settled it.
-    if r.memory.contradictions.is_empty() {
-        r.memory.last_failure = None;
-        r.memory.level_failures.remove(&level.name);
-        r.memory.alarm = None;
+    if r.memory.trust.contradictions.is_empty() {
+        r.memory.tries.last_failure = None;
+        r.memory.tries.by_level.remove(&level.name);
+        r.memory.tries.alarm = None;
     }
     let decide_at = r.settings.not_before.saturating_sub(CLAIM_AHEAD);
     // What is waited for is not the level's time. In mode ConfirmOnly the look is a part of each try.
@@ -248,7 +249,7 @@ fn seen_through(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decision {
         || r.observed.hold.is_some()
         || r.settings.mode == FenceMode::PowerOff
     {
-        r.memory.level_since = None;
+        r.memory.tries.since = None;
     }
     not_failed(r.memory);
     if r.observed.hold.is_none() && r.moment.now < decide_at {
@@ -260,7 +261,7 @@ fn seen_through(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decision {
         return wait(Stage::Checking, message).until(decide_at);
     }
     r.memory.under_claim.answers.clear();
-    r.memory.checked = true;
+    r.memory.tries.checked = true;
     match &r.observed.hold {
         Some(hold) => held_by_budget(r.memory, hold),
         None => claim(r, node, level),

@@ -28,21 +28,19 @@ const REOFFS_MAX: u32 = 2;
 /// Device work while the taint stands: a look every ten seconds, at once when only the release is left, and off again when
 /// the machine came back. `None`: nothing to do now.
 pub(super) fn watch_power(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Option<Decision> {
-    if r.memory.busy.is_some() {
+    if r.memory.commands.busy.is_some() {
         return None;
     }
     forget_other_devices(r.memory, level, r.moment.now + r.settings.late_effect);
-    if let Some(attempt) = r.memory.attempt.clone()
+    if let Some(attempt) = r.memory.commands.attempt.clone()
         && let Some(decision) = turn_off_again(r, level, attempt)
     {
         return Some(decision);
     }
-    let settled = r
-        .memory
-        .reoff_settles_at
-        .is_none_or(|at| r.moment.now >= at);
+    let settled = r.memory.taint.has_settled(r.moment.now);
     // Once everything has detached, a machine that is powered on again is the recovery that a release may wait for.
-    let came_back = r.memory.detached_at.is_none() && has_power(r.settings, r.memory).is_some();
+    let came_back =
+        r.memory.taint.detached_at.is_none() && has_power(r.settings, r.memory).is_some();
     let lives = came_back || never_went_down(node, r.settings.boot_id.as_deref());
     if lives && level.is_manual() {
         // Nobody is asked to cut it by hand where a device can.
@@ -56,16 +54,16 @@ pub(super) fn watch_power(r: &mut Round<'_>, node: &NodeView, level: &Level) -> 
         });
         let first = || r.settings.levels.iter().position(|level| serves(&level));
         if let Some(index) = reads_on.or_else(first) {
-            r.memory.level = index;
+            r.memory.tries.level = index;
             r.memory.under_claim.answers.clear();
         }
         return None;
     }
-    let may_command = r.settings.mode == FenceMode::PowerOff && !r.memory.is_contradicted();
-    if may_command && settled && r.memory.reoffs < REOFFS_MAX && lives {
-        r.memory.reoffs += 1;
+    let may_command = r.settings.mode == FenceMode::PowerOff && !r.memory.trust.is_contradicted();
+    if may_command && settled && r.memory.taint.reoffs < REOFFS_MAX && lives {
+        r.memory.taint.reoffs += 1;
         let attempt = new_attempt(r, level);
-        r.memory.reoff_settles_at = None;
+        r.memory.taint.settles_at = None;
         return turn_off_again(r, level, attempt);
     }
     // When a reading was asked for, or when it was known that there is none.
@@ -82,8 +80,8 @@ pub(super) fn watch_power(r: &mut Round<'_>, node: &NodeView, level: &Level) -> 
         .all(|answer| answer.reading.is_err())
         || is_mute(r, level);
     // What is next asks for a reading of its own: the release, or the deletion of VolumeAttachments.
-    let due = match (last, r.memory.detached_at.or(r.memory.pods_gone_at)) {
-        (None, _) => r.memory.reoff_settles_at.unwrap_or(r.moment.now),
+    let due = match (last, r.memory.taint.reads_since()) {
+        (None, _) => r.memory.taint.settles_at.unwrap_or(r.moment.now),
         // A reading that was asked for before does not count.
         (Some(last), Some(since)) if last < since => r.moment.now,
         (Some(_), Some(_)) if r.moment.now.saturating_sub(r.memory.read_at) > NOW_LIFE => {
@@ -95,7 +93,7 @@ pub(super) fn watch_power(r: &mut Round<'_>, node: &NodeView, level: &Level) -> 
         return None;
     }
     if failed && last.is_some() {
-        r.memory.level = (r.memory.level + 1) % r.settings.levels.len().max(1);
+        r.memory.tries.level = (r.memory.tries.level + 1) % r.settings.levels.len().max(1);
     }
     let level = current_level(r)?;
     let message = format!("reads the power from {}", names(&level));
@@ -121,13 +119,13 @@ fn turn_off_again(r: &mut Round<'_>, level: &Level, attempt: Attempt) -> Option<
             message,
         ));
     }
-    if r.memory.reoff_settles_at.is_none() {
+    if r.memory.taint.settles_at.is_none() {
         // A machine takes a moment to go down: looked at sooner, it would use up the next command too. The first is older than the taint.
-        let pause = match r.memory.reoffs {
+        let pause = match r.memory.taint.reoffs {
             0 => Duration::ZERO,
             _ => WATCH_PERIOD,
         };
-        r.memory.reoff_settles_at = Some(r.moment.now + pause);
+        r.memory.taint.settles_at = Some(r.moment.now + pause);
         r.memory.under_claim.answers.clear();
     }
     None
@@ -172,16 +170,16 @@ pub(super) fn reads(reading: &Reading) -> String {
 
 /// The machine came back while something was still attached to it.
 pub(super) fn regressed(r: &Round<'_>) -> Option<String> {
-    if r.memory.detached_at.is_some() {
+    if r.memory.taint.detached_at.is_some() {
         return None;
     }
     let (device, reading) = has_power(r.settings, r.memory)?;
     let stays = "the taint stays until the machine is off or has booted anew";
     let is_done = |attempt: &Attempt| !attempt.results.is_empty();
-    let what_now = match r.memory.reoffs >= REOFFS_MAX
-        && r.memory.attempt.as_ref().is_none_or(is_done)
+    let what_now = match r.memory.taint.reoffs >= REOFFS_MAX
+        && r.memory.commands.attempt.as_ref().is_none_or(is_done)
     {
-        _ if r.memory.is_contradicted() => format!(
+        _ if r.memory.trust.is_contradicted() => format!(
             "no command is sent, because a device of the node has lied (`status.contradictions`): {stays}; see which machine the device is wired to, and cut this one's power by hand"
         ),
         true => format!(
@@ -194,12 +192,12 @@ pub(super) fn regressed(r: &Round<'_>) -> Option<String> {
         device.name,
         state_name(reading.state),
         r.settings.mark(),
-        r.memory.reoffs
+        r.memory.taint.reoffs
     ))
 }
 
 fn stage(m: &Memory) -> Stage {
-    match m.detached_at {
+    match m.taint.detached_at {
         Some(_) => Stage::AwaitingRelease,
         None => Stage::Detaching,
     }

@@ -22,11 +22,11 @@ pub fn volumes(
     wall_now: Timestamp,
 ) {
     follow(status, &observed.attachments_cached, wall_now);
-    if !memory.tainted {
+    if !memory.taint.seen {
         return;
     }
     match (
-        memory.detached_at,
+        memory.taint.detached_at,
         hindrance(observed.node.present(), observed),
     ) {
         (Some(at), _) if status.detached_time.is_none() => {

@@ -15,8 +15,8 @@ pub(super) fn note_before(
     results: &BTreeMap<String, OffResult>,
 ) {
     for device in reported {
-        let is_ours = memory.has_commanded || is_off_of_others(device, reported, results);
-        memory.power_history.note(device, is_ours);
+        let is_ours = memory.commands.has_commanded || is_off_of_others(device, reported, results);
+        memory.trust.power_history.note(device, is_ours);
     }
 }
 
@@ -51,8 +51,8 @@ pub(super) fn note_effect<'a>(
     now: Duration,
 ) {
     let late = Some(now + settings.late_effect);
-    let (mut until, others) = (memory.own_off_until, memory.others_off_until);
-    let Some(attempt) = &mut memory.attempt else {
+    let (mut until, others) = (memory.late.own_off_until, memory.late.others_off_until);
+    let Some(attempt) = &mut memory.commands.attempt else {
         return;
     };
     let is_contested = attempt.contested;
@@ -73,7 +73,7 @@ pub(super) fn note_effect<'a>(
         ));
         until = until.max(late);
     }
-    memory.own_off_until = until;
+    memory.late.own_off_until = until;
 }
 
 /// Off, without a fault indication, read from the machine that was commanded.
@@ -94,13 +94,17 @@ pub(super) fn commanded(
 ) {
     if settings.power_on.is_some() {
         let sent = results.iter().filter(|(_, result)| result.is_sent());
-        let versions = memory.attempt.as_ref().map(|attempt| &attempt.versions);
+        let versions = memory
+            .commands
+            .attempt
+            .as_ref()
+            .map(|attempt| &attempt.versions);
         let version = |device: &String| versions.and_then(|it| it.get(device)).cloned();
         let devices = sent.map(|(device, _)| (device.clone(), version(device).unwrap_or_default()));
         memory.power_on.turned_off.extend(devices);
     }
     if results.values().any(OffResult::is_unresolved) {
-        memory.note_own_off(now + settings.late_effect);
+        memory.late.note_own_off(now + settings.late_effect);
     }
     let failures: Vec<String> = results
         .iter()
@@ -110,9 +114,9 @@ pub(super) fn commanded(
         })
         .collect();
     if !failures.is_empty() {
-        memory.last_failure = Some(failures.join("; "));
+        memory.tries.last_failure = Some(failures.join("; "));
     }
-    if let Some(attempt) = &mut memory.attempt {
+    if let Some(attempt) = &mut memory.commands.attempt {
         attempt.results = results;
     }
 }

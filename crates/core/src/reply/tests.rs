@@ -6,7 +6,7 @@ use crate::attempt::{Attempt, OffResult};
 use crate::device::Device;
 use crate::device::DeviceAnswer;
 use crate::fixtures::{attempt, bmc, off_readings, own_claim, pod, settings};
-use crate::memory::ClaimScoped;
+use crate::memory::{ClaimScoped, Commands, Writes};
 use crate::observed::LeaseView;
 use crate::quiesce::Quiesce;
 use std::collections::BTreeMap;
@@ -23,10 +23,6 @@ const LATE_EFFECT: Duration = Duration::from_secs(60);
 fn memory() -> Memory {
     Memory {
         claim: Some(own_claim("fence-n1")),
-        attempt: Some(Attempt {
-            recorded: false,
-            ..attempt()
-        }),
         under_claim: ClaimScoped {
             quiesce: Quiesce {
                 since: Some(Duration::ZERO),
@@ -36,6 +32,13 @@ fn memory() -> Memory {
                 renew_time: "renewal-1".to_owned(),
             }),
             ..ClaimScoped::default()
+        },
+        commands: Commands {
+            attempt: Some(Attempt {
+                recorded: false,
+                ..attempt()
+            }),
+            ..Commands::default()
         },
         ..Memory::default()
     }
@@ -50,7 +53,7 @@ fn under_claim(asked: Asked, reply: Reply) -> Memory {
 /// The answer to order 1.
 fn answered(order: u64, reply: DeviceReply) -> Memory {
     let mut memory = memory();
-    memory.begin(true);
+    memory.commands.begin(true);
     let reply = Reply::Device(order, reply);
     learn(&settings(), &mut memory, Asked::Device, reply, NOW);
     memory
@@ -100,6 +103,7 @@ fn a_write_that_was_done_teaches_what_it_was_for_and_nothing_else() {
     for asked in EVERYTHING {
         let memory = under_claim(asked, Reply::Done);
         let recorded = memory
+            .commands
             .attempt
             .as_ref()
             .is_some_and(|attempt| attempt.recorded);
@@ -109,7 +113,7 @@ fn a_write_that_was_done_teaches_what_it_was_for_and_nothing_else() {
             asked == Asked::StoreEvidence,
             "{asked:?}"
         );
-        assert_eq!(memory.tainted, asked == Asked::Taint, "{asked:?}");
+        assert_eq!(memory.taint.seen, asked == Asked::Taint, "{asked:?}");
         assert_eq!(
             memory.under_claim.evicted,
             asked == Asked::Evict,
@@ -134,13 +138,16 @@ fn a_write_that_was_not_answered_teaches_nothing_but_to_wait() {
                 _ => String::new(),
             };
             let expected = Memory {
-                write_failure: message,
-                write_failures: 1,
-                write_retry_at: Some(NOW + Duration::from_millis(50)),
                 under_claim: ClaimScoped {
                     // Some pods may be gone.
                     relist: asked == Asked::Evict,
                     ..memory().under_claim
+                },
+                writes: Writes {
+                    failure: message,
+                    failures: 1,
+                    retry_at: Some(NOW + Duration::from_millis(50)),
+                    ..memory().writes
                 },
                 ..memory()
             };
@@ -155,7 +162,7 @@ fn a_denied_write_is_told_until_one_is_done() {
         Asked::Write,
         Reply::Refused(403, "nodes is forbidden".to_owned()),
     );
-    assert_eq!(memory.denied.as_deref(), Some("nodes is forbidden"));
+    assert_eq!(memory.writes.denied.as_deref(), Some("nodes is forbidden"));
     learn(
         &settings(),
         &mut memory,
@@ -163,9 +170,9 @@ fn a_denied_write_is_told_until_one_is_done() {
         Reply::Unknown(String::new()),
         NOW,
     );
-    assert!(memory.denied.is_some());
+    assert!(memory.writes.denied.is_some());
     learn(&settings(), &mut memory, Asked::Write, Reply::Done, NOW);
-    assert_eq!((memory.denied, memory.write_retry_at), (None, None));
+    assert_eq!((memory.writes.denied, memory.writes.retry_at), (None, None));
 }
 
 #[test]
@@ -180,7 +187,7 @@ fn a_denial_is_known_by_its_words_whatever_its_status() {
         refused(400, webhook),
         refused(409, silent),
     ] {
-        let denied = under_claim(Asked::Write, reply.clone()).denied;
+        let denied = under_claim(Asked::Write, reply.clone()).writes.denied;
         assert!(denied.is_some(), "{reply:?}");
     }
     // Nobody is called for a webhook that was silent once.
@@ -188,14 +195,14 @@ fn a_denial_is_known_by_its_words_whatever_its_status() {
     for denied in [false, false, true] {
         let reply = Reply::Unknown(down.to_owned());
         learn(&settings(), &mut memory, Asked::Write, reply, NOW);
-        assert_eq!(memory.denied.is_some(), denied);
+        assert_eq!(memory.writes.denied.is_some(), denied);
     }
     for reply in [
         refused(422, "the server rejected our request due to an error"),
         refused(409, "the object has been modified"),
         Reply::Unknown("etcdserver: request timed out (500)".to_owned()),
     ] {
-        let denied = under_claim(Asked::Write, reply.clone()).denied;
+        let denied = under_claim(Asked::Write, reply.clone()).writes.denied;
         assert_eq!(denied, None, "{reply:?}");
     }
 }
@@ -207,7 +214,7 @@ fn failed_writes_are_tried_again_ever_more_slowly() {
     for _ in 0..10 {
         let reply = Reply::Unknown(String::new());
         learn(&settings(), &mut memory, Asked::Write, reply, NOW);
-        let at = memory.write_retry_at.expect("a pause");
+        let at = memory.writes.retry_at.expect("a pause");
         pauses.push((at - NOW).as_millis());
     }
     assert_eq!(
@@ -226,16 +233,16 @@ fn only_the_answer_to_the_last_order_is_listened_to() {
     let readings = || confirmed(Vec::new(), Vec::new());
     for reply in [answers(), accepted(), readings()] {
         let deaf = answered(2, reply);
-        assert!(deaf.busy.is_some(), "still waits for order 1");
+        assert!(deaf.commands.busy.is_some(), "still waits for order 1");
         assert_eq!(deaf.under_claim.readings, None);
-        assert_eq!(deaf.attempt, memory().attempt);
+        assert_eq!(deaf.commands.attempt, memory().commands.attempt);
     }
     for reply in [answers(), accepted(), readings()] {
-        assert_eq!(answered(1, reply).busy, None);
+        assert_eq!(answered(1, reply).commands.busy, None);
     }
     // Nor is an answer that comes after its claim was given back.
     let mut forgotten = memory();
-    forgotten.begin(true);
+    forgotten.commands.begin(true);
     forgotten.forget_claim(NOW);
     let late = Reply::Device(1, readings());
     learn(&settings(), &mut forgotten, Asked::Device, late, NOW);
@@ -252,7 +259,7 @@ fn only_pods_that_were_listed_before_the_last_reading_count() {
     };
     let counts = |readings, pods| {
         let mut memory = memory();
-        memory.begin(false);
+        memory.commands.begin(false);
         learn(
             &settings(),
             &mut memory,
@@ -293,7 +300,7 @@ fn under_any_a_list_counts_that_came_before_the_last_reading_of_a_device_that_pr
     any.levels[0].require = Require::Any;
     let counts = |other_at: u64, list_at: u64| {
         let mut memory = memory();
-        memory.begin(false);
+        memory.commands.begin(false);
         let mut readings = off_readings();
         let mut other = off_readings().remove(0);
         // Off once, at this second: not long enough for anything.
@@ -319,7 +326,7 @@ fn under_any_a_list_counts_that_came_before_the_last_reading_of_a_device_that_pr
 #[test]
 fn a_look_is_as_old_as_its_last_answer() {
     let mut memory = memory();
-    memory.begin(false);
+    memory.commands.begin(false);
     let mut early = off_readings()[0].readings[0].clone();
     early.answered = NOW - Duration::from_secs(15);
     let answer = |device: &str, reading| DeviceAnswer {
@@ -360,8 +367,8 @@ fn a_claim_that_the_api_server_has_taken_is_seen() {
 fn a_device_that_failed_beside_the_readings_is_told_of() {
     let failed = |failures: &[&str]| {
         let mut memory = memory();
-        memory.begin(false);
-        memory.last_failure = Some("before".to_owned());
+        memory.commands.begin(false);
+        memory.tries.last_failure = Some("before".to_owned());
         let reply = DeviceReply::Confirmed {
             readings: off_readings(),
             failures: failures.iter().map(|it| (*it).to_owned()).collect(),
@@ -371,7 +378,7 @@ fn a_device_that_failed_beside_the_readings_is_told_of() {
         };
         let reply = Reply::Device(1, reply);
         learn(&settings(), &mut memory, Asked::Device, reply, NOW);
-        memory.last_failure
+        memory.tries.last_failure
     };
     assert_eq!(
         failed(&["no answer", "401"]).as_deref(),

@@ -66,13 +66,13 @@ pub fn settle(mut m: Memory, incident: &Incident) -> Memory {
         m.under_claim.quiesce.since = Some(LONG_BEFORE);
     }
     // Where the operator detaches, what is read has to be read since the last pod has gone, and since everything has detached then.
-    let is_drained = m.detached_at.is_some();
+    let is_drained = m.taint.detached_at.is_some();
     if is_drained {
-        m.pods_gone_at = m.pods_gone_at.map(|_| LONG_BEFORE);
+        m.taint.pods_gone_at = m.taint.pods_gone_at.map(|_| LONG_BEFORE);
     }
     let since = match is_drained {
-        true => &mut m.detached_at,
-        false => &mut m.pods_gone_at,
+        true => &mut m.taint.detached_at,
+        false => &mut m.taint.pods_gone_at,
     };
     if *since == Some(NOW) {
         for sight in m
@@ -106,7 +106,8 @@ pub fn settle(mut m: Memory, incident: &Incident) -> Memory {
         false => JUST_NOW,
     };
     // Over or not over: how long it is makes no difference.
-    m.own_off_until = m
+    m.late.own_off_until = m
+        .late
         .own_off_until
         .filter(|until| *until > NOW)
         .map(|_| MAY_LAND);
@@ -116,20 +117,20 @@ pub fn settle(mut m: Memory, incident: &Incident) -> Memory {
 /// They explain, and decide nothing.
 fn without_words(m: &mut Memory, incident: &Incident) {
     m.stage = None;
-    m.last_failure = None;
-    m.level_failures.clear();
-    m.alarm = None;
-    m.denied = None;
-    m.write_failure.clear();
+    m.tries.last_failure = None;
+    m.tries.by_level.clear();
+    m.tries.alarm = None;
+    m.writes.denied = None;
+    m.writes.failure.clear();
     m.under_claim.quiesce.found.clear();
     m.under_claim.quiesce.tolerating.clear();
     if let Some((_, message)) = &mut m.ending {
         message.clear();
     }
     m.accused = None;
-    m.proven_off_by = None;
-    m.proof_refuted = false;
-    m.proof_doubted = None;
+    m.proven.by = None;
+    m.proven.refuted = false;
+    m.proven.doubted = None;
     m.power_on.failure = None;
     if let Some(attempt) = &mut m.power_on.attempt {
         "attempt".clone_into(&mut attempt.id);
@@ -144,18 +145,18 @@ fn without_words(m: &mut Memory, incident: &Incident) {
         }
     }
     // A level with one device, and no other level: nobody speaks against it but itself. Whether it read On is asked where it is turned on again.
-    let was_on = incident.turns_on && m.power_history.has_power(DEVICE);
-    m.power_history = Default::default();
+    let was_on = incident.turns_on && m.trust.power_history.has_power(DEVICE);
+    m.trust.power_history = Default::default();
     if was_on {
-        m.power_history.note(&read_on(incident), false);
+        m.trust.power_history.note(&read_on(incident), false);
     }
     // How long the window is makes no difference.
-    m.silent.clear();
-    m.has_commanded = false;
-    for message in &mut m.contradictions {
+    m.trust.silent.clear();
+    m.commands.has_commanded = false;
+    for message in &mut m.trust.contradictions {
         "words".clone_into(message);
     }
-    if let Some(attempt) = &mut m.attempt {
+    if let Some(attempt) = &mut m.commands.attempt {
         "attempt".clone_into(&mut attempt.id);
         attempt.limit = Duration::ZERO;
         for result in attempt.results.values_mut() {
@@ -173,23 +174,23 @@ fn without_words(m: &mut Memory, incident: &Incident) {
 /// They set the pace, call a human, or tell the answers to two orders apart, of which only the last is listened to.
 fn without_counters(m: &mut Memory) {
     m.is_due = true;
-    m.checked = false;
+    m.tries.checked = false;
     m.under_claim.polls = 0;
-    m.rounds = 0;
-    m.failures = 0;
-    m.attempts = 0;
-    m.write_failures = 0;
+    m.tries.rounds = 0;
+    m.tries.failures = 0;
+    m.commands.attempts = 0;
+    m.writes.failures = 0;
     m.under_claim.quiesce.begun_anew = 0;
-    m.level_since = None;
-    m.orders = u64::from(m.busy.is_some());
-    if let Some(busy) = &mut m.busy {
-        busy.order = m.orders;
+    m.tries.since = None;
+    m.commands.orders = u64::from(m.commands.busy.is_some());
+    if let Some(busy) = &mut m.commands.busy {
+        busy.order = m.commands.orders;
     }
 }
 
 fn without_pauses(m: &mut Memory) {
-    m.retry_at = None;
-    m.write_retry_at = None;
+    m.tries.retry_at = None;
+    m.writes.retry_at = None;
     m.rival_until = None;
     m.power_on.retry_at = None;
     // It is waited for once, and over.
@@ -201,22 +202,22 @@ fn without_pauses(m: &mut Memory) {
         m.power_on.begun = Some(LONG_BEFORE);
     }
     // None would mean that its command's answer has not been taken in.
-    if m.reoff_settles_at.is_some() {
-        m.reoff_settles_at = Some(LONG_BEFORE);
+    if m.taint.settles_at.is_some() {
+        m.taint.settles_at = Some(LONG_BEFORE);
     }
 }
 
 /// Once the taint was seen, or the end is decided, nothing comes back to what was read before.
 fn without_the_past(m: &mut Memory) {
-    if !m.tainted && m.ending.is_none() {
+    if !m.taint.seen && m.ending.is_none() {
         return;
     }
-    m.under_claim.evidence &= !m.tainted;
+    m.under_claim.evidence &= !m.taint.seen;
     m.under_claim.evicted = false;
     m.under_claim.readings = None;
     m.under_claim.pods = None;
     m.under_claim.relist = false;
-    if m.tainted {
+    if m.taint.seen {
         m.under_claim.quiesce = Quiesce::default();
         m.under_claim.lease_before = None;
         m.under_claim.lease_after_off = false;
@@ -226,7 +227,7 @@ fn without_the_past(m: &mut Memory) {
 
 /// Does this memory, before it is settled, know of a late command that it did not know of before?
 pub fn awaits_more(m: &Memory) -> bool {
-    m.own_off_until.is_some_and(|until| until > MAY_LAND)
+    m.late.own_off_until.is_some_and(|until| until > MAY_LAND)
 }
 
 /// What changes a memory besides rounds and answers: time, and names.
@@ -256,7 +257,7 @@ pub fn changed(mut m: Memory, change: Change) -> Memory {
         }
         Change::RecordUnread => m.record_read = false,
         Change::PowerOnOver => m.power_on.due = Some(Duration::ZERO),
-        Change::LateEffect => m.own_off_until = Some(LONG_BEFORE),
+        Change::LateEffect => m.late.own_off_until = Some(LONG_BEFORE),
         Change::Look => {
             m.read_at = LONG_AGO;
             for sight in m
@@ -291,7 +292,11 @@ pub fn changed(mut m: Memory, change: Change) -> Memory {
 
 /// What it means.
 pub fn meaning(m: &Memory) -> Meaning {
-    let attempt = m.attempt.as_ref().filter(|attempt| attempt.recorded);
+    let attempt = m
+        .commands
+        .attempt
+        .as_ref()
+        .filter(|attempt| attempt.recorded);
     let readings = m.under_claim.readings.iter().flatten();
     let last = readings.filter_map(|device| device.readings.last()).next();
     let lease = m.under_claim.lease_before.as_ref();
@@ -299,15 +304,15 @@ pub fn meaning(m: &Memory) -> Meaning {
         claim: m.claim.as_ref().map_or(0, |held| nonce_of(&held.value)),
         lease: lease.map(|lease| lease.renew_time.parse().expect("a renewal of the model")),
         boot: m.claim.as_ref().map_or(0, |held| nonce_of(&held.boot_id)),
-        tainted: m.tainted,
-        contradictions: u8::try_from(m.contradictions.len()).expect("two at most"),
-        drained: m.detached_at.or(m.pods_gone_at).is_some(),
-        emptied: m.detached_at.is_some(),
-        last_check: m.last_check,
-        busy: m.busy.is_some(),
+        tainted: m.taint.seen,
+        contradictions: u8::try_from(m.trust.contradictions.len()).expect("two at most"),
+        drained: m.taint.detached_at.or(m.taint.pods_gone_at).is_some(),
+        emptied: m.taint.detached_at.is_some(),
+        last_check: m.taint.last_check,
+        busy: m.commands.busy.is_some(),
         proven_just_now: last.is_some_and(|last| last.asked > LONG_AGO),
         looked_just_now: m.read_at > LONG_AGO,
-        may_land: m.own_off_until.is_some(),
+        may_land: m.late.own_off_until.is_some(),
         record_read: m.record_read,
         attempt: attempt.is_some(),
         is_settled: attempt.is_some_and(|it| {

@@ -110,11 +110,11 @@ impl Mutation {
                     pods.retain(|pod| known.contains(&pod.uid));
                 }
             }
-            Self::ReleaseBeforeDetach if memory.tainted => {
+            Self::ReleaseBeforeDetach if memory.taint.seen => {
                 observed.pods = Read::Present(Vec::new());
                 nothing_attached(observed);
             }
-            Self::OnBeforeRelease if memory.tainted => released_already(observed, memory),
+            Self::OnBeforeRelease if memory.taint.seen => released_already(observed, memory),
             Self::ProveWithoutLease => {
                 if let (Read::Present(now), Some(before)) =
                     (&mut observed.lease, &memory.under_claim.lease_before)
@@ -131,7 +131,7 @@ impl Mutation {
             }
             Self::TolerantWithVolume => without_a_volume(observed, memory),
             Self::TolerantEvicted => like_any_other(observed, memory),
-            Self::LetGoWhileDetaching if memory.tainted => {
+            Self::LetGoWhileDetaching if memory.taint.seen => {
                 let is_back = observed
                     .node
                     .present()
@@ -196,7 +196,7 @@ fn released_already(observed: &mut Observed, memory: &mut Memory) {
             taint.value = Some(node.boot_id.clone());
         }
         node.taints.retain(|it| it.key != OUT_OF_SERVICE);
-        memory.releasing = true;
+        memory.taint.releasing = true;
     }
 }
 

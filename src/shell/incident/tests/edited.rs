@@ -78,7 +78,7 @@ async fn an_edit_that_is_read_under_the_taint_counts_at_once() {
         let incident = incidents.get(&cached).expect("an incident");
         {
             let mut incident = incident.lock().await;
-            incident.memory.last_check = is_last_check;
+            incident.memory.taint.last_check = is_last_check;
             assert!(incident.newer.is_none());
         }
         cluster.put(NODE, 200, fake::tainted());
@@ -148,7 +148,7 @@ async fn what_the_own_record_does_not_name_may_land() {
         let incident = incidents.get(&fence).expect("an incident");
         let incident = incident.lock().await;
         assert!(!sent(&cluster, PATCH_NODE).is_empty());
-        let until = incident.memory.may_land_until();
+        let until = incident.memory.late.may_land_until();
         assert_eq!(until.is_some(), may_land, "{status}");
     }
 }

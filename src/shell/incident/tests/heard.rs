@@ -53,17 +53,25 @@ async fn what_was_answered_while_the_node_could_not_be_read_is_heard_later() {
     run(&context, &incidents, &fence).await;
     let put_back = waiting()[0].1.expect("the moment");
     answers.lock().expect("answers").push(answer(2));
-    incident.lock().await.memory.begin(false);
+    incident.lock().await.memory.commands.begin(false);
     run(&context, &incidents, &fence).await;
     // In their order, and the first one has not become any younger.
     let second = waiting()[1].1.expect("the moment");
     assert_eq!(waiting(), [(1, Some(put_back)), (2, Some(second))]);
-    assert!(!incident.lock().await.memory.power_history.knows("bmc"));
+    assert!(
+        !incident
+            .lock()
+            .await
+            .memory
+            .trust
+            .power_history
+            .knows("bmc")
+    );
     cluster.put(NODE, 200, unclaimed());
     run(&context, &incidents, &fence).await;
     assert_eq!(waiting(), []);
     let memory = &incident.lock().await.memory;
-    assert!(memory.power_history.knows("bmc"));
+    assert!(memory.trust.power_history.knows("bmc"));
     assert_eq!(memory.read_at, put_back);
 }
 
@@ -94,9 +102,10 @@ async fn before_the_policy_s_wait_is_over_only_what_counts_for_good_is_written()
         };
         let bmc = DeviceReadings::of(&fixtures::bmc(), vec![says(PowerState::On, 20)]);
         for device in [pdu, bmc] {
-            memory.power_history.note(&device, true);
+            memory.trust.power_history.note(&device, true);
         }
         memory
+            .trust
             .power_history
             .record_contradiction(&["pdu"], 1, Require::All);
         let mut round = Round {
@@ -194,6 +203,6 @@ async fn what_was_heard_by_work_that_another_order_ends_is_not_lost() {
                 now,
             );
         }
-        assert_eq!(incident.memory.power_history.knows("bmc"), is_heard);
+        assert_eq!(incident.memory.trust.power_history.knows("bmc"), is_heard);
     }
 }

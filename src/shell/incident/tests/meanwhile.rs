@@ -242,7 +242,7 @@ async fn what_others_have_sent_is_listed_beside_the_claim() {
             let memory = &incident.lock().await.memory;
             let is_heeded = is_there && strategy == "None";
             assert_eq!(memory.under_claim.others_listed, is_heeded, "{strategy}");
-            assert_eq!(memory.known_foreign_commands.on, is_heeded, "{strategy}");
+            assert_eq!(memory.late.known.on, is_heeded, "{strategy}");
         }
     }
 }

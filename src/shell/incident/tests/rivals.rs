@@ -88,7 +88,7 @@ async fn a_release_by_another_process_is_not_written_over() {
     let known = json!({"claim": "fence-n1", "conditions": confirmed("True", "Proven")});
     let (cluster, context, incidents, fence) = refused(known, times.clone()).await;
     let incident = incidents.get(&fence).expect("an incident");
-    incident.lock().await.memory.tainted = true;
+    incident.lock().await.memory.taint.seen = true;
     let (status, denied) = failure(403, "denied");
     cluster.put(NODE, status, denied);
     run(&context, &incidents, &fence).await;
@@ -122,12 +122,12 @@ async fn a_nodefence_that_was_made_anew_gets_nothing_of_the_former_one_s_record(
         let incident = incidents.get(&fence).expect("an incident");
         {
             let mut incident = incident.lock().await;
-            incident.memory.tainted = is_under_the_taint;
+            incident.memory.taint.seen = is_under_the_taint;
             incident.stored.behind = !is_under_the_taint;
         }
         if is_under_the_taint {
             cluster.put(NODE, 200, fake::tainted());
-            incident.lock().await.memory.last_check = true;
+            incident.lock().await.memory.taint.last_check = true;
         }
         run(&context, &incidents, &fence).await;
         assert_eq!(sent(&cluster, PATCH_FENCE), Vec::<Value>::new());
@@ -165,8 +165,8 @@ async fn a_record_that_another_process_has_ended_is_not_opened_again() {
     let incident = incidents.get(&fence).expect("an incident");
     {
         let mut incident = incident.lock().await;
-        incident.memory.tainted = true;
-        incident.memory.last_check = true;
+        incident.memory.taint.seen = true;
+        incident.memory.taint.last_check = true;
         incident.stored.behind = false;
     }
     run(&context, &incidents, &fence).await;
@@ -193,7 +193,7 @@ async fn evidence_that_has_landed_unanswered_is_kept() {
     let conditions = body["status"]["conditions"].to_string();
     assert!(conditions.contains("Proven"), "{conditions}");
     assert!(
-        incident.lock().await.memory.proof_published,
+        incident.lock().await.memory.proven.published,
         "others go by it"
     );
 }

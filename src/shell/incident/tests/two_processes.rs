@@ -33,8 +33,8 @@ async fn the_taint_of_another_process_is_taken_over_with_its_record() {
         run(&context, &incidents, &fence).await;
         let incident = incidents.get(&fence).expect("it begins anew only once");
         let incident = incident.lock().await;
-        assert!(incident.memory.tainted, "{:?}", cluster.requests());
-        assert!(incident.memory.own_off_until.is_some());
+        assert!(incident.memory.taint.seen, "{:?}", cluster.requests());
+        assert!(incident.memory.late.own_off_until.is_some());
         assert_eq!(incident.status.attempts.len(), 1);
         let evidence = incident.status.evidence.as_ref().expect("evidence");
         assert_eq!(evidence.claim, "fence-n1");
@@ -62,10 +62,10 @@ async fn before_a_release_the_commands_of_another_process_are_waited_for() {
         let incident = incidents.get(&fence).expect("an incident");
         {
             let mut incident = incident.lock().await;
-            assert!(incident.memory.tainted, "{:?}", cluster.requests());
-            assert_eq!(incident.memory.own_off_until, None);
-            incident.memory.reoffs = 1;
-            incident.memory.last_check = !is_behind;
+            assert!(incident.memory.taint.seen, "{:?}", cluster.requests());
+            assert_eq!(incident.memory.late.own_off_until, None);
+            incident.memory.taint.reoffs = 1;
+            incident.memory.taint.last_check = !is_behind;
             incident.stored.behind = is_behind;
         }
         let mut theirs = records.clone();
@@ -76,12 +76,12 @@ async fn before_a_release_the_commands_of_another_process_are_waited_for() {
         run(&context, &incidents, &fence).await;
         let incident = incident.lock().await;
         // It may still be sending it, for as long as a level may take.
-        let until = incident.memory.own_off_until.expect("a window");
+        let until = incident.memory.late.own_off_until.expect("a window");
         let left = until.saturating_sub(clock::since_boot());
         assert!(left > LATE_EFFECT, "{is_behind}: {left:?}");
         assert_eq!(incident.status.attempts.len(), 2);
         // Both count against the two of the incident, whoever has sent them.
-        assert_eq!(incident.memory.reoffs, 2);
+        assert_eq!(incident.memory.taint.reoffs, 2);
         assert!(sent(&cluster, PATCH_NODE).is_empty());
     }
 }
@@ -174,7 +174,7 @@ async fn what_counts_for_good_is_written_before_anything_else_is_done() {
         let mut incident = incident.lock().await;
         incident.status.node_uid = Some("uid-1".to_owned());
         incident.status.boot_id = Some("boot-1".to_owned());
-        incident.memory.confirmation_refused = Some("the BMC reads On".to_owned());
+        incident.memory.confirmation.refused = Some("the BMC reads On".to_owned());
         incident.memory.record_read = true;
     }
     run(&context, &incidents, &fence("7")).await;
@@ -200,7 +200,11 @@ async fn only_evidence_of_the_claim_on_the_node_is_a_proof_of_its_taint() {
         let fence = decoded(fence_object("7", record));
         run(&context, &incidents, &fence).await;
         let incident = incidents.get(&fence).expect("an incident");
-        assert_eq!(incident.lock().await.memory.tainted, is_proven, "{claim}");
+        assert_eq!(
+            incident.lock().await.memory.taint.seen,
+            is_proven,
+            "{claim}"
+        );
         assert!(sent(&cluster, PATCH_NODE).is_empty());
     }
 }

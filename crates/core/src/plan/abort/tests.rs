@@ -3,6 +3,7 @@
 use super::*;
 use crate::attempt::Attempt;
 use crate::fixtures;
+use crate::memory::{Commands, LateCommands, ProvenOff, UnderTaint};
 use crate::observed::{ConditionView, Read};
 use crate::plan::Moment;
 use crate::plan::Observed;
@@ -54,7 +55,10 @@ fn commanded(result: OffResult) -> Memory {
     };
     Memory {
         claim: Some(fixtures::own_claim("fence-n1")),
-        attempt: Some(attempt),
+        commands: Commands {
+            attempt: Some(attempt),
+            ..Commands::default()
+        },
         ..Memory::default()
     }
 }
@@ -64,12 +68,15 @@ fn commanded(result: OffResult) -> Memory {
 fn a_proof_is_refuted_by_its_own_node_in_its_own_boot() {
     let refuted = |proven_off_by: Option<ProofSource>, node: &NodeView| {
         let mut m = Memory {
-            proven_off_by,
+            proven: ProvenOff {
+                by: proven_off_by,
+                ..commanded(OffResult::Accepted).proven
+            },
             ..commanded(OffResult::Accepted)
         };
         let (s, o, t) = (fixtures::settings(), fixtures::drained(), at(1));
         accuse(&mut Round::of(&s, &mut m, &o, &t), node);
-        (m.accused.is_some(), m.proof_refuted)
+        (m.accused.is_some(), m.proven.refuted)
     };
     let devices = || Some(ProofSource::Devices(vec!["bmc".to_owned()]));
     assert_eq!(refuted(devices(), &is("True")), (true, true));
@@ -96,7 +103,10 @@ fn nobody_is_accused_when_the_taint_has_stood() {
         let mut s = fixtures::settings();
         s.record.tainted = by_another;
         let mut m = Memory {
-            tainted: by_this,
+            taint: UnderTaint {
+                seen: by_this,
+                ..commanded(OffResult::Accepted).taint
+            },
             ..commanded(OffResult::Accepted)
         };
         let node = is("True");
@@ -158,7 +168,10 @@ fn an_end_tells_of_an_off_that_was_sent() {
         1
     ));
     let late = Memory {
-        own_off_until: Some(Duration::from_secs(10)),
+        late: LateCommands {
+            own_off_until: Some(Duration::from_secs(10)),
+            ..LateCommands::default()
+        },
         ..Memory::default()
     };
     assert!(told(&late, Some(is("True")), 9));

@@ -40,22 +40,24 @@ pub(crate) fn before_the_claim(r: &mut Round<'_>, node: &NodeView) -> Option<Dec
         r.memory.found_back.clear();
     }
     let message = message(node, known(r.memory))?;
-    r.memory.forget_denial();
+    r.memory.writes.forget_denial();
     Some(held(HeldBy::PodComesBack, message).until(r.moment.now + PERIOD))
 }
 
 /// One is found under the claim: that goes, unless a machine has been turned off under it, which is seen through or shouted about.
 pub(crate) fn under_the_claim(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Option<Decision> {
     let message = message(node, coming_back(&r.memory.under_claim.quiesce.starting))?;
-    if r.memory.attempt.is_some() || r.settings.record.attempts > 0 || r.memory.under_claim.evidence
+    if r.memory.commands.attempt.is_some()
+        || r.settings.record.attempts > 0
+        || r.memory.under_claim.evidence
     {
         let waits = poll_again(r, Stage::Quiescing, message.clone(), READ_PACE);
         return Some(waits.escalated(Escalation::QuiesceStuck, message));
     }
     let message = format!("{message}; the claim is given back");
     // Its controller may be making the next one: one list without a pod is not trusted at once.
-    r.memory.retry_at = Some(r.moment.now + PERIOD);
-    r.memory.last_failure = Some(message.clone());
+    r.memory.tries.retry_at = Some(r.moment.now + PERIOD);
+    r.memory.tries.last_failure = Some(message.clone());
     Some(give_back(r.memory, node, claim, Stage::Held, message).held(HeldBy::PodComesBack))
 }
 

@@ -8,7 +8,7 @@ use crate::fixtures::{
     DATE, bmc, dated, drained, node, off_readings, own_claim, pod, settings, taint as taint_of,
 };
 use crate::hold::HeldBy;
-use crate::memory::ClaimScoped;
+use crate::memory::{ClaimScoped, UnderTaint};
 use crate::observed::{AttachmentView, CLAIM, DETACHING, Read};
 use crate::plan::Moment;
 use crate::plan::Observed;
@@ -62,9 +62,6 @@ fn memory() -> Memory {
     let reading = off_readings().remove(0).readings.remove(1);
     Memory {
         claim: Some(own_claim(CLAIM_VALUE)),
-        tainted: true,
-        pods_gone_at: Some(seconds(10)),
-        lists_attachments: true,
         read_at: seconds(13),
         under_claim: ClaimScoped {
             evidence: true,
@@ -73,6 +70,12 @@ fn memory() -> Memory {
                 reading: Ok(reading),
             }],
             ..ClaimScoped::default()
+        },
+        taint: UnderTaint {
+            seen: true,
+            pods_gone_at: Some(seconds(10)),
+            lists_attachments: true,
+            ..UnderTaint::default()
         },
         ..Memory::default()
     }
@@ -147,7 +150,7 @@ fn no_volume_is_taken_while_anything_speaks_against_it() {
             }
         }),
         ("the reading is older than the last pod", |m, _| {
-            m.pods_gone_at = Some(seconds(14));
+            m.taint.pods_gone_at = Some(seconds(14));
         }),
         ("there is none", |m, _| m.under_claim.answers.clear()),
     ];
@@ -188,7 +191,10 @@ fn a_machine_that_is_dark_again_is_read_and_its_volumes_are_taken() {
     assert_eq!(decision.effect, Effect::Wait);
     // A reading from before the last pod had gone is made anew, one that failed not at once.
     let old = || Memory {
-        pods_gone_at: Some(seconds(14)),
+        taint: UnderTaint {
+            pods_gone_at: Some(seconds(14)),
+            ..memory().taint
+        },
         ..memory()
     };
     assert!(looks(&mut old(), anew()));
@@ -213,8 +219,11 @@ fn what_is_in_nobody_s_way_is_not_waited_for() {
 /// Nothing is attached any more, and everybody has been heard.
 fn emptied() -> (Memory, Observed) {
     let memory = Memory {
-        detached_at: Some(seconds(11)),
-        last_check: true,
+        taint: UnderTaint {
+            detached_at: Some(seconds(11)),
+            last_check: true,
+            ..memory().taint
+        },
         ..memory()
     };
     let observed = Observed {
@@ -281,7 +290,10 @@ fn a_node_of_another_uid_is_left_alone() {
             ..of_deletion()
         };
         let mut m = Memory {
-            releasing,
+            taint: UnderTaint {
+                releasing,
+                ..UnderTaint::default()
+            },
             ..Memory::default()
         };
         let decision = decide(&settings, &mut m, &observed(back));
@@ -328,7 +340,10 @@ fn a_mark_without_its_claim_is_waited_for() {
         ..of_deletion()
     };
     let tainted = || Memory {
-        tainted: true,
+        taint: UnderTaint {
+            seen: true,
+            ..UnderTaint::default()
+        },
         ..Memory::default()
     };
     let table = [

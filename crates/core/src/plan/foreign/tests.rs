@@ -4,7 +4,7 @@ use super::*;
 use crate::decision::Effect;
 use crate::escalation::Escalation;
 use crate::fixtures::{self, DATE, drained, node, out_of_service, settings};
-use crate::memory::ClaimScoped;
+use crate::memory::{ClaimScoped, UnderTaint};
 use crate::observed::{OUT_OF_SERVICE, Read};
 use crate::plan::Observed;
 use crate::plan::round::Round;
@@ -30,8 +30,8 @@ fn a_claim_that_was_given_back_is_forgotten_beside_a_taint_of_somebody_else() {
     ] {
         let mut memory = Memory {
             claim: Some(fixtures::own_claim("fence-n1")),
-            dropping,
             under_claim: ClaimScoped {
+                dropping,
                 evidence,
                 ..ClaimScoped::default()
             },
@@ -79,7 +79,7 @@ fn an_out_of_service_without_its_claim_calls_a_human_if_it_can_be_ours() {
         (adopted, fresh(), Some(Escalation::ClaimRemoved)),
     ];
     for (settings, mut memory, expected) in table {
-        memory.denied = Some("S8: it may not be claimed".to_owned());
+        memory.writes.denied = Some("S8: it may not be claimed".to_owned());
         let node = NodeView {
             taints: vec![out_of_service()],
             ..node()
@@ -103,8 +103,11 @@ fn after_the_release_an_out_of_service_is_somebody_else_s_if_its_effect_is_anoth
         ("NoSchedule", Stage::Recovered),
     ] {
         let mut memory = Memory {
-            tainted: true,
-            releasing: true,
+            taint: UnderTaint {
+                seen: true,
+                releasing: true,
+                ..UnderTaint::default()
+            },
             ..Memory::default()
         };
         let tainted = NodeView {

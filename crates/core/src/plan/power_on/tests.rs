@@ -106,7 +106,7 @@ impl Process {
         };
         self.hears(
             Asked::Device,
-            Reply::Device(self.memory.orders, reply),
+            Reply::Device(self.memory.commands.orders, reply),
             seconds,
         )
     }
@@ -131,7 +131,7 @@ impl Process {
         let reply = DeviceReply::TurnedOn([("bmc".to_owned(), result)].into());
         self.hears(
             Asked::Device,
-            Reply::Device(self.memory.orders, reply),
+            Reply::Device(self.memory.commands.orders, reply),
             seconds,
         )
     }
@@ -276,12 +276,12 @@ fn only_what_was_turned_off_by_a_command_is_turned_on() {
         (OffResult::NotSent("words".to_owned()), false),
     ] {
         let mut memory = Memory::default();
-        memory.begin(true);
+        memory.commands.begin(true);
         let reply = DeviceReply::Commanded {
             answers: Vec::new(),
             results: [("bmc".to_owned(), result.clone())].into(),
         };
-        let reply = Reply::Device(memory.orders, reply);
+        let reply = Reply::Device(memory.commands.orders, reply);
         learn(&wanted(), &mut memory, Asked::Device, reply, Duration::ZERO);
         let turned_off = &memory.power_on.turned_off;
         assert_eq!(turned_off.contains_key("bmc"), is_noted, "{result:?}");

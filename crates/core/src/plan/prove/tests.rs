@@ -8,7 +8,7 @@ use crate::fixtures::{
 };
 use crate::identity_rule::IdentityRule;
 use crate::manual_confirmation::CONFIRMATION_LIFE;
-use crate::memory::ClaimScoped;
+use crate::memory::{ClaimScoped, ConfirmationTurn, ProvenOff};
 use crate::observed::{LeaseView, Read};
 use crate::plan::Moment;
 use crate::plan::Observed;
@@ -91,29 +91,35 @@ fn life_after_the_evidence_makes_it_doubtful() {
             renew_time: "later".to_owned(),
         };
         memory.under_claim.lease_before = Some(moved);
-        memory.attempt = Some(landed());
+        memory.commands.attempt = Some(landed());
         memory.under_claim.evidence = false;
         let settings = Settings {
             mode,
             ..confirm_only()
         };
         next(&settings, &mut memory, claimed(CLAIM_VALUE), 14);
-        assert_eq!(memory.contradictions.len(), 1, "{memory:?}");
-        assert_eq!(memory.proof_doubted, memory.contradictions.last().cloned());
+        assert_eq!(memory.trust.contradictions.len(), 1, "{memory:?}");
+        assert_eq!(
+            memory.proven.doubted,
+            memory.trust.contradictions.last().cloned()
+        );
     }
     let mut memory = Memory {
-        proof_doubted: Some("life".to_owned()),
+        proven: ProvenOff {
+            doubted: Some("life".to_owned()),
+            ..read_off().proven
+        },
         ..read_off()
     };
     // The same readings are not believed once more.
     let node = claimed(CLAIM_VALUE);
     let again = next(&confirm_only(), &mut memory, node, 14);
     assert_eq!((again, &memory.under_claim.readings), (Effect::Wait, &None));
-    assert!(memory.proof_doubted.is_some());
+    assert!(memory.proven.doubted.is_some());
     let (at, done) = (Duration::ZERO, Reply::Done);
     learn(&settings(), &mut memory, Asked::StoreEvidence, done, at);
-    assert_eq!(memory.proof_doubted, None);
-    assert!(memory.proof_published);
+    assert_eq!(memory.proven.doubted, None);
+    assert!(memory.proven.published);
 }
 
 /// S13: by this the outage is known again when node-lifecycle has dated its condition anew.
@@ -175,7 +181,7 @@ fn what_the_taint_rests_on_is_what_is_stored() {
     let mut tainted = claimed(CLAIM_VALUE);
     tainted.taints.push(out_of_service());
     let effect = next(&confirm_only(), &mut memory, tainted, 14);
-    assert!(memory.tainted, "{effect:?}");
+    assert!(memory.taint.seen, "{effect:?}");
 }
 
 #[test]
@@ -240,11 +246,8 @@ fn pods_that_were_read_one_by_one_are_no_list() {
     assert!(quiesced(Some(BTreeSet::new())));
 }
 
-/// S21: whoever gave the word answers for a quarter of an hour. What it proves dies with it, though the reading is younger than a proof
-/// may be; and a word that has expired proves nothing, however long it was read before.
-#[test]
-fn what_a_human_s_word_proves_dies_with_the_word() {
-    let expires = CONFIRMATION_LIFE;
+/// Settings whose only device is a manual confirmation, given at the beginning of time.
+fn by_hand() -> Settings {
     let mut by_hand = settings();
     by_hand.levels[0].devices[0].manual = true;
     by_hand.levels[0].devices[0].identity = IdentityRule::Skip;
@@ -260,6 +263,15 @@ fn what_a_human_s_word_proves_dies_with_the_word() {
         ),
         is_ahead: false,
     });
+    by_hand
+}
+
+/// S21: whoever gave the word answers for a quarter of an hour. What it proves dies with it, though the reading is younger than a proof
+/// may be; and a word that has expired proves nothing, however long it was read before.
+#[test]
+fn what_a_human_s_word_proves_dies_with_the_word() {
+    let expires = CONFIRMATION_LIFE;
+    let by_hand = by_hand();
     let decided = |now: Duration| {
         let mut readings = off_readings();
         readings[0].identity = IdentityRule::Skip;
@@ -269,7 +281,6 @@ fn what_a_human_s_word_proves_dies_with_the_word() {
         }
         let mut memory = Memory {
             claim: Some(own_claim(CLAIM_VALUE)),
-            confirmation_tried: Some(0),
             under_claim: ClaimScoped {
                 quiesce: Quiesce {
                     since: Some(Duration::from_secs(10)),
@@ -283,6 +294,10 @@ fn what_a_human_s_word_proves_dies_with_the_word() {
                 evidence_is_new: true,
                 proven_by: vec!["bmc".to_owned()],
                 ..ClaimScoped::default()
+            },
+            confirmation: ConfirmationTurn {
+                tried: Some(0),
+                ..ConfirmationTurn::default()
             },
             ..Memory::default()
         };
@@ -301,7 +316,7 @@ fn what_a_human_s_word_proves_dies_with_the_word() {
     // One that was refuted counts for nothing, whoever comes to judge it.
     for (refuted, counts) in [(None, true), (Some("it reads On".to_owned()), false)] {
         let (mut memory, o, t) = (Memory::default(), drained(), Moment::at(Duration::ZERO));
-        memory.confirmation_refused = refuted;
+        memory.confirmation.refused = refuted;
         let round = &Round::of(&by_hand, &mut memory, &o, &t);
         let until = confirmed_until(round, &by_hand.levels[0], Duration::ZERO);
         assert_eq!(until.is_ok(), counts);

@@ -8,7 +8,7 @@ use crate::device::DeviceAnswer;
 use crate::escalation::Escalation;
 use crate::fixtures;
 use crate::identity_rule::IdentityRule;
-use crate::memory::{ClaimScoped, Memory};
+use crate::memory::{ClaimScoped, LateCommands, Memory, UnderTaint};
 use crate::observed::{AttachmentView, CLAIM, NodeView, OUT_OF_SERVICE, Observed, Read, TaintView};
 use crate::plan::HeldBy;
 use crate::plan::Moment;
@@ -18,6 +18,7 @@ use crate::settings::Settings;
 use fencing_api::settings::FenceMode;
 
 mod gone;
+mod release;
 mod watch;
 
 const CLAIM_VALUE: &str = "node-1-abcd-00000001";
@@ -123,8 +124,11 @@ fn a_look_at_the_power_hides_neither_what_is_stuck_nor_the_call_for_a_human() {
     let (s, o) = (settings(FenceMode::ConfirmOnly), observed(stuck()));
     let mut m = Memory {
         claim: Some(held(CLAIM_VALUE)),
-        tainted: true,
         stage: Some((Stage::Detaching, Duration::ZERO)),
+        taint: UnderTaint {
+            seen: true,
+            ..UnderTaint::default()
+        },
         ..Memory::default()
     };
     let decision = decide(&s, &mut m, &o, 100);
@@ -139,9 +143,12 @@ fn a_machine_that_comes_back_is_turned_off_again_while_something_is_attached_to_
     let (s, o) = (settings(FenceMode::PowerOff), observed(stuck()));
     let mut m = Memory {
         claim: Some(held(CLAIM_VALUE)),
-        tainted: true,
         read_at: Duration::from_secs(99),
         under_claim: looked(vec![answer(PowerState::On, 99)]),
+        taint: UnderTaint {
+            seen: true,
+            ..UnderTaint::default()
+        },
         ..Memory::default()
     };
     let decision = decide(&s, &mut m, &o, 100);
@@ -158,10 +165,13 @@ fn a_machine_that_comes_back_once_everything_has_detached_is_left_on() {
     let (s, o) = (settings(FenceMode::PowerOff), observed(Vec::new()));
     let mut m = Memory {
         claim: Some(held(CLAIM_VALUE)),
-        tainted: true,
-        detached_at: Some(Duration::from_secs(50)),
         read_at: Duration::from_secs(99),
         under_claim: looked(vec![answer(PowerState::On, 99)]),
+        taint: UnderTaint {
+            seen: true,
+            detached_at: Some(Duration::from_secs(50)),
+            ..UnderTaint::default()
+        },
         ..Memory::default()
     };
     let decision = decide(&s, &mut m, &o, 100);
@@ -176,7 +186,7 @@ fn a_machine_that_comes_back_once_everything_has_detached_is_left_on() {
     };
     let decision = decide(&s, &mut m, &unread, 101);
     assert!(matches!(decision.effect, Effect::Wait));
-    assert_eq!(m.detached_at, Some(Duration::from_secs(50)));
+    assert_eq!(m.taint.detached_at, Some(Duration::from_secs(50)));
 }
 
 /// A claim of this process.
@@ -304,85 +314,20 @@ fn whoever_says_that_the_machine_has_power_is_heard_unless_it_is_another_machine
         }
         let mut m = Memory {
             claim: Some(held(CLAIM_VALUE)),
-            tainted: true,
             read_at: Duration::from_secs(99),
             under_claim: looked(vec![answer(PowerState::Off, 99), said]),
+            taint: UnderTaint {
+                seen: true,
+                ..UnderTaint::default()
+            },
             ..Memory::default()
         };
         let came_back = decide(&s, &mut m.clone(), &observed(stuck()), 100).escalation;
         let came_back = came_back.is_some_and(|(reason, _)| reason == Escalation::FenceRegressed);
         assert_eq!(came_back, heard, "{state:?} {named:?}");
         // Nor does it let the taint go, once everything has detached.
-        m.detached_at = Some(Duration::from_secs(98));
+        m.taint.detached_at = Some(Duration::from_secs(98));
         let off = off_now(&s, &m, s.levels.first(), &moment(100));
         assert_eq!(off.is_err(), heard, "{state:?} {named:?}: {off:?}");
-    }
-}
-
-/// S14, S23: of the power, the volumes and the record each was looked at just now, and none of it in vain.
-#[test]
-fn a_release_needs_a_reading_of_now_and_the_record() {
-    let s = Settings {
-        release: ReleaseMode::AfterDetach,
-        ..settings(FenceMode::ConfirmOnly)
-    };
-    let is_released = |asked: u64, record: Read<bool>| {
-        let o = Observed {
-            attachments: Read::Present(Vec::new()),
-            evidence: record,
-            ..observed(Vec::new())
-        };
-        let mut m = Memory {
-            claim: Some(fixtures::own_claim(CLAIM_VALUE)),
-            tainted: true,
-            detached_at: Some(Duration::from_secs(50)),
-            read_at: Duration::from_secs(99),
-            last_check: true,
-            under_claim: looked(vec![answer(PowerState::Off, asked)]),
-            ..Memory::default()
-        };
-        let decision = decide(&s, &mut m, &o, 100);
-        matches!(decision.effect, Effect::Release(_))
-    };
-    assert!(is_released(98, Read::Present(true)));
-    assert!(!is_released(98, Read::Failed("500".to_owned())));
-    // Its answer has been on the way, or its process stopped, for half a minute.
-    assert!(!is_released(70, Read::Present(true)));
-}
-
-/// S23. It is woken at that very moment: if it waited on then, it would be woken for nothing.
-#[test]
-fn an_off_that_may_land_keeps_the_taint_until_its_time_is_over() {
-    let mut m = Memory {
-        tainted: true,
-        own_off_until: Some(Duration::from_secs(100)),
-        ..Memory::default()
-    };
-    let (s, o) = (settings(FenceMode::PowerOff), observed(Vec::new()));
-    let mut keeps = |t: Moment| late_off_keeps_the_taint(&Round::of(&s, &mut m, &o, &t)).is_some();
-    assert!(keeps(moment(99)));
-    assert!(!keeps(moment(100)));
-}
-
-/// S14: it may have been the end of a power cut before the last volume was let go, or its answer was half a minute on the way.
-#[test]
-fn a_reading_from_before_everything_had_detached_or_from_long_ago_is_none_of_the_release() {
-    let s = settings(FenceMode::ConfirmOnly);
-    for (drained, asked, counts) in [
-        (98, 97, false),
-        (98, 98, true),
-        (98, 99, true),
-        (50, 74, false),
-        (50, 75, true),
-    ] {
-        let m = Memory {
-            tainted: true,
-            read_at: Duration::from_secs(99),
-            detached_at: Some(Duration::from_secs(drained)),
-            under_claim: looked(vec![answer(PowerState::Off, asked)]),
-            ..Memory::default()
-        };
-        let off = off_now(&s, &m, s.levels.first(), &moment(100));
-        assert_eq!(off.is_ok(), counts, "{drained}, {asked}: {off:?}");
     }
 }

@@ -4,7 +4,7 @@ use super::super::claimed::FIRST_READ_MAX;
 use super::*;
 use crate::delay::HeldCondition;
 use crate::hold::{HeldBy, Hold};
-use crate::memory::{ClaimScoped, OwnClaim};
+use crate::memory::{ClaimScoped, LateCommands, OwnClaim, UnderTaint};
 use crate::observed::{OUT_OF_SERVICE, QUARANTINE};
 
 /// The policy's wait ends at 100 s, and the node's condition is not the one that it waits for.
@@ -158,8 +158,11 @@ fn a_taint_that_was_taken_away_before_a_restart_is_not_set_again() {
 #[test]
 fn a_taint_that_this_process_has_released_is_the_end_that_was_wanted() {
     let mut memory = Memory {
-        tainted: true,
-        releasing: true,
+        taint: UnderTaint {
+            seen: true,
+            releasing: true,
+            ..UnderTaint::default()
+        },
         ..Memory::default()
     };
     let decision = decided(&settings(), &mut memory, node(), seconds(100));
@@ -255,7 +258,10 @@ fn a_taint_that_another_process_has_released_is_the_same_end() {
         let quarantine = crate::fixtures::taint(QUARANTINE, "boot-1", "NoSchedule");
         now.taints.push(quarantine);
         let mut memory = Memory {
-            tainted: true,
+            taint: UnderTaint {
+                seen: true,
+                ..held().taint
+            },
             ..held()
         };
         let s = Settings {
@@ -273,8 +279,11 @@ fn a_node_that_is_back_is_warned_of_an_off_as_long_as_it_may_land() {
     let warned = |now: Duration, by_another: bool| {
         let until = Some(seconds(100));
         let mut memory = Memory {
-            own_off_until: until.filter(|_| !by_another),
-            others_off_until: until.filter(|_| by_another),
+            late: LateCommands {
+                own_off_until: until.filter(|_| !by_another),
+                others_off_until: until.filter(|_| by_another),
+                ..held().late
+            },
             ..held()
         };
         let mut back = claimed(CLAIM_VALUE);
@@ -293,10 +302,13 @@ fn a_node_that_is_back_is_warned_of_an_off_as_long_as_it_may_land() {
 #[test]
 fn another_s_out_of_service_is_given_way_to_whatever_was_proven() {
     let proven = || Memory {
-        tainted: true,
         under_claim: ClaimScoped {
             evidence: true,
             ..held().under_claim
+        },
+        taint: UnderTaint {
+            seen: true,
+            ..held().taint
         },
         ..held()
     };

@@ -3,6 +3,7 @@
 use super::*;
 use crate::device::{Device, Level};
 use crate::fixtures::{bmc, level};
+use crate::memory::LateCommands;
 use crate::plan::completion::late_off;
 use crate::plan::prove::late_on;
 use crate::plan::round::Round;
@@ -150,7 +151,7 @@ fn an_off_of_another_nodefence_that_was_seen_at_the_beginning_is_waited_for() {
         };
         let mut m = Memory::default();
         decided(&s, &mut m, reported(node, THEN), seconds(100));
-        assert_eq!(m.others_off_until, Some(seconds(190)), "{strategy:?}");
+        assert_eq!(m.late.others_off_until, Some(seconds(190)), "{strategy:?}");
     }
 }
 
@@ -172,7 +173,7 @@ fn what_a_lost_record_has_sent_is_waited_for() {
         };
         let mut m = Memory::default();
         decided(&s, &mut m, node(), seconds(100));
-        m.may_land_until().expect("a wait")
+        m.late.may_land_until().expect("a wait")
     };
     assert!(until(0) > seconds(100) + settings().late_effect);
     assert_eq!(until(690), seconds(790));
@@ -200,7 +201,7 @@ fn a_successor_knows_whether_a_device_or_a_human_has_proven_it() {
         };
         let mut m = Memory::default();
         decided(&s, &mut m, node(), seconds(100));
-        m.proven_off_by
+        m.proven.by
     };
     assert_eq!(proven("word"), Some(ProofSource::Confirmation));
     let devices = ProofSource::Devices(vec!["bmc".to_owned()]);
@@ -242,15 +243,18 @@ fn the_power_is_read_when_what_others_have_sent_was_listed() {
             record_read: true,
             is_due: true,
             claim: Some(own_claim("fence-n1")),
-            known_foreign_commands: foreign_commands,
-            may_go_on_until: on.then_some(seconds(90)),
+            late: LateCommands {
+                known: foreign_commands,
+                on_until: on.then_some(seconds(90)),
+                ..LateCommands::default()
+            },
             ..Memory::default()
         };
         memory.under_claim.quiesce.since = Some(seconds(10));
         let decision = decided(&s, &mut memory, claimed("fence-n1"), seconds(100));
         let is_waiting = decision.message.contains("could not be listed");
         assert_eq!(is_waiting, waits, "{by_watch} {on}: {}", decision.message);
-        assert_eq!(memory.may_go_on_until, until);
+        assert_eq!(memory.late.on_until, until);
     }
 }
 
@@ -259,11 +263,17 @@ fn the_power_is_read_when_what_others_have_sent_was_listed() {
 fn a_late_command_is_waited_for_until_that_moment() {
     let until = seconds(10);
     let off = Memory {
-        own_off_until: Some(until),
+        late: LateCommands {
+            own_off_until: Some(until),
+            ..LateCommands::default()
+        },
         ..Memory::default()
     };
     let on = Memory {
-        may_go_on_until: Some(until),
+        late: LateCommands {
+            on_until: Some(until),
+            ..LateCommands::default()
+        },
         ..Memory::default()
     };
     let waits = |now: Duration| {

@@ -5,6 +5,7 @@ use super::*;
 use crate::device::DeviceAnswer;
 use crate::device::DeviceReadings;
 use crate::device::Level;
+use crate::memory::{LateCommands, LevelTries};
 use crate::plan::round::Round;
 use crate::reading::PowerState;
 
@@ -29,16 +30,16 @@ fn a_word_is_heeded_when_nothing_is_under_way() {
         let (s, o, t) = (with_word(), drained(), moment(seconds(1)));
         let round = &mut Round::of(&s, &mut memory, &o, &t);
         turn_to_confirmed_level(round, &Read::NotRead, seconds(1));
-        memory.level == 1
+        memory.tries.level == 1
     };
     assert!(is_heeded(|_| {}));
-    assert!(!is_heeded(|memory| memory.begin(false)));
+    assert!(!is_heeded(|memory| memory.commands.begin(false)));
     assert!(!is_heeded(
         |memory| memory.under_claim.readings = Some(off_readings())
     ));
-    assert!(!is_heeded(|memory| memory.confirmation_tried = Some(0)));
+    assert!(!is_heeded(|memory| memory.confirmation.tried = Some(0)));
     assert!(!is_heeded(
-        |memory| memory.confirmation_refused = Some("it reads On".to_owned())
+        |memory| memory.confirmation.refused = Some("it reads On".to_owned())
     ));
 }
 
@@ -54,8 +55,11 @@ fn whoever_is_asked_for_a_word_is_told_which_device_reads_on() {
     let by_hand = s.levels[1].devices[0].clone();
     let bmc = crate::fixtures::bmc();
     let mut looked = Memory {
-        level: 1,
         read_at: seconds(1),
+        tries: LevelTries {
+            level: 1,
+            ..LevelTries::default()
+        },
         ..Memory::default()
     };
     looked.under_claim.answers = vec![
@@ -69,8 +73,11 @@ fn whoever_is_asked_for_a_word_is_told_which_device_reads_on() {
         },
     ];
     let mut read = Memory {
-        level: 1,
         claim: Some(own_claim(CLAIM_VALUE)),
+        tries: LevelTries {
+            level: 1,
+            ..LevelTries::default()
+        },
         ..Memory::default()
     };
     read.under_claim.quiesce.since = Some(seconds(1));
@@ -106,7 +113,7 @@ fn beside_a_word_the_power_is_read_after_the_lease() {
         };
         let s = with_word();
         let decision = step(&s, &mut memory, &observed, &moment(seconds(2)));
-        assert_eq!(memory.level, 1, "{decision:?}");
+        assert_eq!(memory.tries.level, 1, "{decision:?}");
         let is_read = matches!(decision.effect, Effect::Device { .. });
         assert_eq!(is_read, reads, "{decision:?}");
     }
@@ -123,13 +130,20 @@ fn a_level_without_a_device_is_passed_over() {
     s.levels.push(empty);
     for from in 0..3 {
         let mut memory = Memory {
-            level: from,
+            tries: LevelTries {
+                level: from,
+                ..LevelTries::default()
+            },
             ..Memory::default()
         };
         let (o, t) = (drained(), moment(seconds(1)));
         let current = current_level(&mut Round::of(&s, &mut memory, &o, &t));
         let current = current.expect("a level");
-        assert_eq!((current.devices.len(), memory.level), (1, 1), "from {from}");
+        assert_eq!(
+            (current.devices.len(), memory.tries.level),
+            (1, 1),
+            "from {from}"
+        );
     }
 }
 
@@ -144,7 +158,7 @@ fn all_levels_are_tried_again_ever_more_slowly() {
             let (o, t) = (drained(), moment(seconds(100)));
             let round = &mut Round::of(&s, &mut memory, &o, &t);
             fail(round, "no answer".to_owned(), seconds(100));
-            let at = memory.retry_at.expect("a time");
+            let at = memory.tries.retry_at.expect("a time");
             (at - seconds(100)).as_secs()
         })
         .collect();
@@ -157,8 +171,11 @@ fn a_command_is_contested_as_long_as_an_earlier_one_may_land() {
     let contested = |now: Duration, by_another: bool| {
         let until = Some(seconds(100));
         let mut memory = Memory {
-            own_off_until: until.filter(|_| !by_another),
-            others_off_until: until.filter(|_| by_another),
+            late: LateCommands {
+                own_off_until: until.filter(|_| !by_another),
+                others_off_until: until.filter(|_| by_another),
+                ..LateCommands::default()
+            },
             ..Memory::default()
         };
         let (s, o, t) = (settings(), drained(), moment(now));

@@ -2,6 +2,7 @@
 
 use super::super::needs::ONE_BY_ONE_MAX;
 use super::*;
+use crate::memory::{Commands, UnderTaint};
 use fencing_api::settings::RecoveryStrategy;
 
 /// Under the claim, with the Lease noted and all pods listed: nothing is left to read.
@@ -46,7 +47,10 @@ fn commanded() -> Memory {
     let result = super::super::super::attempt::OffResult::Accepted;
     attempt.results.insert("bmc".to_owned(), result);
     Memory {
-        attempt: Some(attempt),
+        commands: Commands {
+            attempt: Some(attempt),
+            ..judging().commands
+        },
         ..judging()
     }
 }
@@ -96,13 +100,16 @@ fn what_is_read_beside_the_node_is_what_is_needed_once_it_was_read() {
     }
     // What a device has answered meanwhile is judged beside the Lease.
     let mut busy = quiet();
-    busy.begin(false);
+    busy.commands.begin(false);
     assert!(foresee(&busy).lease);
     let mut first = quiet();
     first.under_claim.lease_before = None;
     assert!(foresee(&first).lease);
     let tainted = Memory {
-        tainted: true,
+        taint: UnderTaint {
+            seen: true,
+            ..quiet().taint
+        },
         ..quiet()
     };
     assert!(foresee(&tainted).pods);
@@ -115,7 +122,10 @@ fn of_a_node_that_is_gone_the_rest_is_read_if_it_was_fenced() {
         let mut s = settings();
         s.record.evidence = evidence;
         let memory = Memory {
-            tainted,
+            taint: UnderTaint {
+                seen: tainted,
+                ..UnderTaint::default()
+            },
             ..Memory::default()
         };
         needs(&s, &memory, None).pods
@@ -201,10 +211,18 @@ fn pods_are_deleted_next_if_any_is_stuck_and_the_policy_wants_it() {
 #[test]
 fn the_lease_is_read_right_before_the_off_command() {
     let mut memory = Memory {
-        attempt: Some(attempt()),
+        commands: Commands {
+            attempt: Some(attempt()),
+            ..quiet().commands
+        },
         ..quiet()
     };
     assert!(under_the_claim(&memory).lease && foresee(&memory).lease);
-    memory.attempt.as_mut().expect("an attempt").recorded = false;
+    memory
+        .commands
+        .attempt
+        .as_mut()
+        .expect("an attempt")
+        .recorded = false;
     assert!(!under_the_claim(&memory).lease);
 }

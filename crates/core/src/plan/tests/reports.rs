@@ -4,6 +4,7 @@ use super::confirmed::{LATER, THEN, reported};
 use super::*;
 use crate::attempt::OffResult;
 use crate::delay::HeldCondition;
+use crate::memory::{Commands, ConfirmationTurn, ProvenOff};
 use crate::proof_source::ProofSource;
 use fencing_api::settings::RecoveryStrategy;
 
@@ -17,9 +18,12 @@ fn only_proves() -> Settings {
 /// This process has proven the machine down.
 fn proven() -> Memory {
     Memory {
-        proven_off_by: Some(ProofSource::Devices(vec!["bmc".to_owned()])),
-        proven_report: THEN.parse().ok(),
-        proof_published: true,
+        proven: ProvenOff {
+            by: Some(ProofSource::Devices(vec!["bmc".to_owned()])),
+            report: THEN.parse().ok(),
+            published: true,
+            ..ProvenOff::default()
+        },
         ..Memory::default()
     }
 }
@@ -29,7 +33,7 @@ fn a_report_since_the_proof_makes_it_doubtful() {
     let is_doubted = |memory: Memory, node: NodeView| {
         let mut memory = memory;
         decided(&only_proves(), &mut memory, node, seconds(100));
-        memory.proof_doubted.is_some()
+        memory.proven.doubted.is_some()
     };
     assert!(is_doubted(proven(), reported(node(), LATER)));
     assert!(is_doubted(proven(), reported(claimed("fence-n1"), LATER)));
@@ -54,13 +58,19 @@ fn a_refuted_word_makes_its_proof_doubtful() {
         (devices, None),
     ] {
         let mut memory = Memory {
-            proven_off_by: Some(proof_source),
-            confirmation_refused: Some("the BMC reads On".to_owned()),
+            proven: ProvenOff {
+                by: Some(proof_source),
+                ..proven().proven
+            },
+            confirmation: ConfirmationTurn {
+                refused: Some("the BMC reads On".to_owned()),
+                ..proven().confirmation
+            },
             ..proven()
         };
         let node = reported(node(), THEN);
         decided(&only_proves(), &mut memory, node, seconds(100));
-        assert_eq!(memory.proof_doubted.as_deref(), doubted);
+        assert_eq!(memory.proven.doubted.as_deref(), doubted);
     }
 }
 
@@ -100,8 +110,8 @@ fn an_end_after_such_a_report_calls_somebody() {
                 decision.message
             );
             // The report may have been long on its way.
-            assert!(!memory.proof_refuted);
-            assert_eq!(memory.proof_doubted.is_some(), calls);
+            assert!(!memory.proven.refuted);
+            assert_eq!(memory.proven.doubted.is_some(), calls);
             assert_eq!(decision.message.contains("has reported since"), calls);
         }
     }
@@ -115,11 +125,14 @@ fn what_others_were_told_is_not_turned_off_again_by_the_same_process() {
         let mut memory = Memory {
             claim: Some(own_claim("fence-n1")),
             is_due: true,
-            attempt: Some(attempt()),
             under_claim: ClaimScoped {
                 lease_before: Some(lease()),
                 readings: Some(off_readings()),
                 ..ClaimScoped::default()
+            },
+            commands: Commands {
+                attempt: Some(attempt()),
+                ..proven().commands
             },
             ..proven()
         };
@@ -133,7 +146,7 @@ fn what_others_were_told_is_not_turned_off_again_by_the_same_process() {
         decision.message.contains("wants nothing more")
     };
     let stale = |m: &mut Memory| {
-        let off = &mut m.attempt.as_mut().expect("an attempt").results;
+        let off = &mut m.commands.attempt.as_mut().expect("an attempt").results;
         off.insert("bmc".to_owned(), OffResult::Accepted);
     };
     assert!(next(stale, THEN));
@@ -141,23 +154,25 @@ fn what_others_were_told_is_not_turned_off_again_by_the_same_process() {
     assert!(!next(|m| m.under_claim.readings = None, LATER));
     let contradicted = |m: &mut Memory| {
         m.under_claim.readings = None;
-        m.contradictions.push("the Lease was renewed".to_owned());
+        m.trust
+            .contradictions
+            .push("the Lease was renewed".to_owned());
     };
     assert!(!next(contradicted, THEN));
     let doubted = |m: &mut Memory| {
         m.under_claim.readings = None;
-        m.proof_doubted = Some("the kubelet has reported".to_owned());
+        m.proven.doubted = Some("the kubelet has reported".to_owned());
     };
     assert!(!next(doubted, THEN));
     // It was waited for before others were told.
     let turned_on = |m: &mut Memory| {
         m.under_claim.readings = None;
-        m.may_go_on_until = Some(seconds(90));
+        m.late.on_until = Some(seconds(90));
     };
     assert!(next(turned_on, THEN));
     let untold = |m: &mut Memory| {
         m.under_claim.readings = None;
-        m.proof_published = false;
+        m.proven.published = false;
     };
     assert!(!next(untold, THEN));
 }

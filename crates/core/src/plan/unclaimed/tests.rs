@@ -3,7 +3,7 @@
 use super::*;
 use crate::device::DeviceAnswer;
 use crate::fixtures::{self, DATE, bmc, drained, node, off_readings, out_of_service, settings};
-use crate::memory::ClaimScoped;
+use crate::memory::{ClaimScoped, LevelTries, Writes};
 use crate::observed::Read;
 use crate::plan::Moment;
 use crate::plan::Observed;
@@ -75,7 +75,10 @@ fn a_claim_that_is_not_there_is_forgotten_whether_it_was_written_or_given_back()
     for (claim, dropping) in [(Some(unseen), false), (None, true)] {
         let mut memory = Memory {
             claim,
-            dropping,
+            under_claim: ClaimScoped {
+                dropping,
+                ..ClaimScoped::default()
+            },
             ..Memory::default()
         };
         let observed = Observed {
@@ -83,7 +86,7 @@ fn a_claim_that_is_not_there_is_forgotten_whether_it_was_written_or_given_back()
             ..drained()
         };
         crate::plan::step(&settings(), &mut memory, &observed, &moment());
-        assert_eq!((memory.claim, memory.dropping), (None, false));
+        assert_eq!((memory.claim, memory.under_claim.dropping), (None, false));
     }
 }
 
@@ -145,8 +148,11 @@ fn a_level_that_has_failed_before_uses_its_time_up_only_by_its_own_tries() {
             ..settings()
         };
         let mut m = Memory {
-            failures: 1,
-            level_since: Some(second(90)),
+            tries: LevelTries {
+                failures: 1,
+                since: Some(second(90)),
+                ..LevelTries::default()
+            },
             ..Memory::default()
         };
         let hold = is_held.then(|| Hold {
@@ -161,7 +167,7 @@ fn a_level_that_has_failed_before_uses_its_time_up_only_by_its_own_tries() {
         };
         let round = &mut Round::of(&s, &mut m, &observed, &moment);
         seen_through(round, &node(), &s.levels[0]);
-        m.level_since
+        m.tries.since
     };
     let (over, now) = (Duration::ZERO, second(100) + CLAIM_AHEAD);
     assert_eq!(since(FenceMode::ConfirmOnly, over, false), Some(second(90)));
@@ -192,14 +198,14 @@ fn an_off_of_another_node_fence_may_land_after_the_claim() {
     let mut s = settings();
     s.record.foreign_commands.off = true;
     let mut m = Memory::default();
-    m.known_foreign_commands.off = true;
+    m.late.known.off = true;
     let (observed, moment) = (drained(), moment());
     claim(
         &mut Round::of(&s, &mut m, &observed, &moment),
         &node(),
         &fixtures::level(),
     );
-    assert!(m.late_off_until(moment.now).is_some());
+    assert!(m.late.pending_off_until(moment.now).is_some());
 }
 
 /// At that moment a try is one like any other: brought forward to now, it would be made again and again without a pause.
@@ -265,7 +271,7 @@ fn a_wait_for_approval_that_is_over_does_not_begin_anew() {
     let waits = decided(&mut memory, second(100));
     assert_eq!(waits.stage, Stage::AwaitingApproval);
     assert_eq!(decided(&mut memory, over).effect, Effect::Close);
-    memory.write_retry_at = Some(over + second(2));
+    memory.writes.retry_at = Some(over + second(2));
     let pauses = decided(&mut memory, over + second(1));
     assert_eq!(
         (pauses.effect, pauses.stage),
@@ -283,11 +289,14 @@ fn an_older_refusal_does_not_hide_what_is_in_the_way_now() {
             reading,
         };
         let mut m = Memory {
-            denied: Some("denied request: no".to_owned()),
             read_at: second(100),
             under_claim: ClaimScoped {
                 answers: vec![answer],
                 ..ClaimScoped::default()
+            },
+            writes: Writes {
+                denied: Some("denied request: no".to_owned()),
+                ..Writes::default()
             },
             ..Memory::default()
         };
@@ -300,7 +309,7 @@ fn an_older_refusal_does_not_hide_what_is_in_the_way_now() {
             ..drained()
         };
         crate::plan::step(&s, &mut m, &observed, &moment());
-        (m.denied, m.last_failure)
+        (m.writes.denied, m.tries.last_failure)
     };
     let on = Reading {
         state: PowerState::On,
@@ -320,7 +329,10 @@ fn an_older_refusal_does_not_hide_what_is_in_the_way_now() {
         ..settings()
     };
     let mut m = Memory {
-        denied: Some("denied request: no".to_owned()),
+        writes: Writes {
+            denied: Some("denied request: no".to_owned()),
+            ..Writes::default()
+        },
         ..Memory::default()
     };
     let observed = Observed {
@@ -328,7 +340,7 @@ fn an_older_refusal_does_not_hide_what_is_in_the_way_now() {
         ..drained()
     };
     crate::plan::step(&asked, &mut m, &observed, &moment());
-    assert_eq!(m.denied, None);
+    assert_eq!(m.writes.denied, None);
 }
 
 /// L5: an outage in which hundreds of machines read On does not grow by being looked at.

@@ -41,6 +41,6 @@ fn off_commands_under_the_taint_are_counted_over_a_restart() {
         };
         let observed = crate::fixtures::drained();
         crate::plan::step(&s, &mut memory, &observed, &moment);
-        assert_eq!(memory.reoffs, known);
+        assert_eq!(memory.taint.reoffs, known);
     }
 }

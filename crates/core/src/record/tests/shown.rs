@@ -3,6 +3,7 @@
 use super::*;
 use crate::escalation::Escalation;
 use crate::hold::HeldBy;
+use crate::memory::ProvenOff;
 use crate::record::adopt::CONTRADICTING_MAX;
 use crate::record::attempts::ATTEMPTS_KEPT;
 use fencing_api::conditions::NODE_CONFIRMED_DOWN;
@@ -181,8 +182,11 @@ fn what_is_confirmed_down_says_whether_a_device_or_a_human_has_said_so() {
             (true, life(), "False"),
         ] {
             let memory = Memory {
-                proof_refuted,
-                proof_doubted,
+                proven: ProvenOff {
+                    refuted: proof_refuted,
+                    doubted: proof_doubted,
+                    ..ProvenOff::default()
+                },
                 ..Memory::default()
             };
             let mut status = status.clone();
@@ -192,7 +196,10 @@ fn what_is_confirmed_down_says_whether_a_device_or_a_human_has_said_so() {
             assert_eq!(confirmed.status, is);
             // The next process knows nothing but a sign of life, which makes no refutation weaker.
             let successor = Memory {
-                proof_doubted: life(),
+                proven: ProvenOff {
+                    doubted: life(),
+                    ..ProvenOff::default()
+                },
                 ..Memory::default()
             };
             stage(&mut status, &successor, &decision, None, Duration::ZERO, at);

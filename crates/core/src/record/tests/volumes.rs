@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fixtures::{drained, node, pod};
+use crate::memory::UnderTaint;
 use crate::observed::{AttachmentView, Observed, Read};
 use crate::record::volumes::VOLUMES_KEPT;
 use fencing_api::fence_status::VolumeState;
@@ -93,11 +94,14 @@ fn the_last_volume_had_detached_when_it_had_and_not_when_the_taint_goes() {
         ..NodeFenceStatus::default()
     };
     let mut memory = Memory {
-        tainted: true,
+        taint: UnderTaint {
+            seen: true,
+            ..UnderTaint::default()
+        },
         ..Memory::default()
     };
     let mut told = |drained_at: Option<u64>, observed: &Observed, now: u64| {
-        memory.detached_at = drained_at.map(Duration::from_secs);
+        memory.taint.detached_at = drained_at.map(Duration::from_secs);
         let wall_now = second(1000 + i64::try_from(now).expect("seconds"));
         let now = Duration::from_secs(now);
         super::super::volumes(&mut status, &memory, observed, now, wall_now);
@@ -141,7 +145,10 @@ fn the_last_volume_had_detached_when_it_had_and_not_when_the_taint_goes() {
 fn nothing_has_detached_before_our_taint_stands() {
     let mut status = NodeFenceStatus::default();
     let memory = Memory {
-        detached_at: Some(Duration::ZERO),
+        taint: UnderTaint {
+            detached_at: Some(Duration::ZERO),
+            ..UnderTaint::default()
+        },
         ..Memory::default()
     };
     super::super::volumes(

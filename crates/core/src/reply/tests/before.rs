@@ -19,11 +19,12 @@ fn contradicts(
         reading: Ok(says(device, state, asked).readings.remove(0)),
     };
     let mut memory = memory();
-    memory.begin(true);
-    memory.has_commanded = has_commanded;
+    memory.commands.begin(true);
+    memory.commands.has_commanded = has_commanded;
     let on = on_at.map(|at| answer(&bmc(), PowerState::On, at));
     if on.is_none() {
         memory
+            .trust
             .power_history
             .note(&says(&bmc(), PowerState::On, 11), false);
     }
@@ -37,6 +38,7 @@ fn contradicts(
     let reply = Reply::Device(1, DeviceReply::Commanded { answers, results });
     learn(&settings(), &mut memory, Asked::Device, reply, NOW);
     let against = memory
+        .trust
         .power_history
         .contradiction(&["pdu"], 1, Require::All);
     against.is_some()

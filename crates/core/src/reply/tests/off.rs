@@ -5,7 +5,7 @@ use super::*;
 /// The command of `memory()` has ended like this.
 fn ended(result: &OffResult) -> Memory {
     let mut memory = memory();
-    let attempt = memory.attempt.as_mut().expect("an attempt");
+    let attempt = memory.commands.attempt.as_mut().expect("an attempt");
     attempt.results.insert("bmc".to_owned(), result.clone());
     memory
 }
@@ -26,10 +26,10 @@ fn an_off_of_unknown_outcome_may_land_until_the_late_effect_window_has_passed() 
     ];
     for (result, until, told) in table {
         let memory = answered(1, commanded(result.clone()));
-        assert_eq!(memory.own_off_until, until, "{result:?}");
+        assert_eq!(memory.late.own_off_until, until, "{result:?}");
         let told = told.map(|why| format!("FenceDevice bmc: {why}"));
-        assert_eq!(memory.last_failure, told, "{result:?}");
-        let attempt = memory.attempt.expect("the attempt stays");
+        assert_eq!(memory.tries.last_failure, told, "{result:?}");
+        let attempt = memory.commands.attempt.expect("the attempt stays");
         assert_eq!(attempt.results.get("bmc"), Some(&result));
     }
 }
@@ -48,16 +48,16 @@ fn an_attempt_is_not_dropped_without_its_window() {
     for (result, until) in table {
         let mut memory = ended(&result);
         memory.drop_attempt(late);
-        assert_eq!(memory.attempt, None);
-        assert_eq!(memory.own_off_until, until, "{result:?}");
+        assert_eq!(memory.commands.attempt, None);
+        assert_eq!(memory.late.own_off_until, until, "{result:?}");
     }
 }
 
 /// An accepted command, while an earlier one may still land `until` then: what a look under the taint makes of both.
 fn read_at(state: PowerState, until: Option<Duration>) -> (OffResult, Option<Duration>) {
     let mut memory = ended(&OffResult::Accepted);
-    memory.own_off_until = until;
-    memory.begin(false);
+    memory.late.own_off_until = until;
+    memory.commands.begin(false);
     let mut reading = off_readings()[0].readings[1].clone();
     reading.state = state;
     let answers = vec![DeviceAnswer {
@@ -70,8 +70,8 @@ fn read_at(state: PowerState, until: Option<Duration>) -> (OffResult, Option<Dur
     };
     let reply = Reply::Device(1, looked);
     learn(&settings(), &mut memory, Asked::Device, reply, NOW);
-    let attempt = memory.attempt.expect("the attempt stays");
-    (attempt.results["bmc"].clone(), memory.own_off_until)
+    let attempt = memory.commands.attempt.expect("the attempt stays");
+    (attempt.results["bmc"].clone(), memory.late.own_off_until)
 }
 
 /// S23: under the taint a look tells what became of the command.
@@ -94,11 +94,11 @@ fn what_lands_while_an_earlier_one_may_is_either_of_them() {
     // Whoever has sent the other one.
     for (others, after) in [(NOW, None), (soon, Some(NOW + LATE_EFFECT))] {
         let mut memory = ended(&OffResult::Accepted);
-        (memory.own_off_until, memory.others_off_until) = (None, Some(others));
-        memory.begin(false);
+        (memory.late.own_off_until, memory.late.others_off_until) = (None, Some(others));
+        memory.commands.begin(false);
         let reply = Reply::Device(1, confirmed(off_readings(), Vec::new()));
         learn(&settings(), &mut memory, Asked::Device, reply, NOW);
-        assert_eq!(memory.own_off_until, after);
+        assert_eq!(memory.late.own_off_until, after);
     }
 }
 
@@ -108,12 +108,17 @@ fn what_lands_while_an_earlier_one_may_is_either_of_them() {
 fn what_landed_while_an_earlier_one_might_is_either_of_them_however_late_it_is_looked_at() {
     for (contested, after) in [(false, NOW), (true, NOW + LATE_EFFECT)] {
         let mut memory = ended(&OffResult::Accepted);
-        memory.attempt.as_mut().expect("an attempt").contested = contested;
-        memory.own_off_until = Some(NOW);
-        memory.begin(false);
+        memory
+            .commands
+            .attempt
+            .as_mut()
+            .expect("an attempt")
+            .contested = contested;
+        memory.late.own_off_until = Some(NOW);
+        memory.commands.begin(false);
         let reply = Reply::Device(1, confirmed(off_readings(), Vec::new()));
         learn(&settings(), &mut memory, Asked::Device, reply, NOW);
-        assert_eq!(memory.own_off_until, Some(after));
+        assert_eq!(memory.late.own_off_until, Some(after));
     }
 }
 
@@ -132,11 +137,11 @@ fn a_window_is_not_made_shorter_by_what_is_learned_later() {
 fn an_accepted_off_that_is_not_seen_in_time_is_unresolved() {
     let after = |result: &OffResult, readings: Vec<DeviceReadings>| {
         let mut memory = ended(result);
-        memory.begin(false);
+        memory.commands.begin(false);
         let reply = Reply::Device(1, confirmed(readings, Vec::new()));
         learn(&settings(), &mut memory, Asked::Device, reply, NOW);
-        let attempt = memory.attempt.expect("the attempt stays");
-        (attempt.results["bmc"].clone(), memory.own_off_until)
+        let attempt = memory.commands.attempt.expect("the attempt stays");
+        (attempt.results["bmc"].clone(), memory.late.own_off_until)
     };
     let ending = |state: PowerState| {
         let mut readings = off_readings();

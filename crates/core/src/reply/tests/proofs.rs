@@ -2,13 +2,14 @@
 
 use super::*;
 use crate::delay::{Now, Since};
+use crate::memory::{Commands, LateCommands};
 use crate::verification::Require;
 
 /// S17, S22: what was silent beside the last readings may answer beside these, and what was stored of them says nothing of these.
 #[test]
 fn new_readings_are_judged_anew() {
     let mut memory = memory();
-    memory.begin(false);
+    memory.commands.begin(false);
     (
         memory.under_claim.judged_down,
         memory.under_claim.evidence_is_new,
@@ -48,7 +49,7 @@ fn a_taint_that_the_api_server_has_taken_is_known() {
     ] {
         let mut memory = memory();
         learn(&settings(), &mut memory, Asked::Taint, reply, NOW);
-        assert_eq!(memory.tainted, is_known);
+        assert_eq!(memory.taint.seen, is_known);
     }
 }
 
@@ -59,7 +60,7 @@ fn under_any_a_device_with_a_fault_asks_for_no_list() {
     any.levels[0].require = Require::Any;
     let counts = |faults: &[&str]| {
         let mut memory = memory();
-        memory.begin(false);
+        memory.commands.begin(false);
         let mut readings = off_readings();
         for reading in &mut readings[0].readings {
             reading.faults = faults.iter().map(|it| (*it).to_owned()).collect();
@@ -107,16 +108,20 @@ fn what_a_device_says_is_heard_as_it_was_asked() {
         ];
         for reply in replies {
             let mut memory = memory();
-            memory.begin(false);
+            memory.commands.begin(false);
             let mut changed = settings();
             changed.levels[0].devices = vec![Device {
                 outlets: !outlets,
                 ..proof_source(outlets)
             }];
-            let reply = Reply::Device(memory.orders, reply);
+            let reply = Reply::Device(memory.commands.orders, reply);
             learn(&changed, &mut memory, Asked::Device, reply, NOW);
-            assert!(memory.power_history.knows("bmc") && memory.power_history.knows("witness"));
+            assert!(
+                memory.trust.power_history.knows("bmc")
+                    && memory.trust.power_history.knows("witness")
+            );
             let against = memory
+                .trust
                 .power_history
                 .contradiction(&["bmc"], 1, Require::All);
             assert_eq!(against.is_none(), outlets);
@@ -149,19 +154,20 @@ fn a_late_answer_still_tells_of_the_power() {
         beside,
     ] {
         let mut memory = memory();
-        memory.power_history.note(&off, true);
-        memory.begin(false);
-        let (number, before) = (memory.orders, memory.clone());
-        memory.busy = None;
+        memory.trust.power_history.note(&off, true);
+        memory.commands.begin(false);
+        let (number, before) = (memory.commands.orders, memory.clone());
+        memory.commands.busy = None;
         let reply = Reply::Device(number, reply);
         learn(&settings(), &mut memory, Asked::Device, reply, NOW);
         let against = memory
+            .trust
             .power_history
             .contradiction(&["bmc"], 1, Require::All);
         assert!(against.is_some());
         // Nothing else is learned from it.
-        memory.power_history = before.power_history.clone();
-        memory.busy = before.busy;
+        memory.trust.power_history = before.trust.power_history.clone();
+        memory.commands.busy = before.commands.busy;
         assert_eq!(memory, before);
     }
 }
@@ -177,7 +183,7 @@ fn an_off_that_is_heard_of_late_may_be_our_doing() {
         (OffResult::Unknown(message()), false),
     ] {
         let mut memory = memory();
-        let attempt = memory.attempt.as_mut().expect("an attempt");
+        let attempt = memory.commands.attempt.as_mut().expect("an attempt");
         attempt.results.insert("pdu".to_owned(), result);
         memory.forget_claim(NOW + LATE_EFFECT);
         let pdu = Device {
@@ -191,6 +197,7 @@ fn an_off_that_is_heard_of_late_may_be_our_doing() {
         let late = Reply::Device(7, confirmed(readings, vec![]));
         learn(&settings(), &mut memory, Asked::Device, late, NOW);
         let against = memory
+            .trust
             .power_history
             .contradiction(&["pdu"], 1, Require::All);
         assert_eq!(against.is_some(), is_against);
@@ -218,10 +225,10 @@ fn an_on_refutes_the_word_whatever_the_device_says_after_it() {
         let mut said = says(&bmc(), PowerState::On, 51);
         said.readings.extend(says(&bmc(), after, 60).readings);
         let mut memory = memory();
-        memory.begin(false);
+        memory.commands.begin(false);
         let reply = Reply::Device(1, confirmed(vec![said], vec![]));
         learn(&by_confirmation, &mut memory, Asked::Device, reply, NOW);
-        assert!(memory.confirmation_refused.is_some(), "{after:?}");
+        assert!(memory.confirmation.refused.is_some(), "{after:?}");
         // Or it was read while an off was prepared, which it refuses.
         let reading = says(&bmc(), PowerState::On, 51).readings.remove(0);
         let answers = vec![DeviceAnswer {
@@ -230,10 +237,10 @@ fn an_on_refutes_the_word_whatever_the_device_says_after_it() {
         }];
         let results = [("bmc".to_owned(), OffResult::NotSent("no".to_owned()))].into();
         let mut memory = self::memory();
-        memory.begin(true);
+        memory.commands.begin(true);
         let reply = Reply::Device(1, DeviceReply::Commanded { answers, results });
         learn(&by_confirmation, &mut memory, Asked::Device, reply, NOW);
-        assert!(memory.confirmation_refused.is_some());
+        assert!(memory.confirmation.refused.is_some());
     }
 }
 
@@ -301,11 +308,11 @@ fn an_on_refutes_the_word_that_was_heard_of_before_its_question() {
         for (what, reply) in [("beside", beside), ("a look", looked), ("own", own)] {
             for order in [1, 7] {
                 let mut memory = memory();
-                memory.tainted = tainted;
-                memory.begin(false);
+                memory.taint.seen = tainted;
+                memory.commands.begin(false);
                 let reply = Reply::Device(order, reply.clone());
                 learn(&of(its), &mut memory, Asked::Device, reply, NOW);
-                let found = memory.confirmation_refused.is_some();
+                let found = memory.confirmation.refused.is_some();
                 assert_eq!(found, is_refuted, "{what}, {order}, {its:?}: {said:?}");
             }
         }
@@ -324,6 +331,7 @@ fn a_claim_that_is_forgotten_takes_everything_with_it_that_was_learned_under_it(
     quiesce.note_list(&pods());
     // Every field, and none as a new claim begins with it: who adds one says it here.
     let everything = ClaimScoped {
+        dropping: true,
         devices_claimed: BTreeMap::from([("level".to_owned(), Vec::new())]),
         quiesce,
         answers: vec![DeviceAnswer {
@@ -349,18 +357,22 @@ fn a_claim_that_is_forgotten_takes_everything_with_it_that_was_learned_under_it(
         polls: 1,
     };
     let mut memory = Memory {
-        dropping: true,
         under_claim: everything,
         ..memory()
     };
-    memory.begin(true);
+    memory.commands.begin(true);
     learn(&settings(), &mut memory, Asked::DropClaim, Reply::Done, NOW);
     let expected = Memory {
-        orders: 1,
-        // The command that was on its way may still land (S23).
-        own_off_until: Some(NOW + LATE_EFFECT),
-        // Nor does what it has brought about count as an off that was there before.
-        has_commanded: true,
+        commands: Commands {
+            orders: 1, // Nor does what it has brought about count as an off that was there before.
+            has_commanded: true,
+            ..Commands::default()
+        },
+        late: LateCommands {
+            // The command that was on its way may still land (S23).
+            own_off_until: Some(NOW + LATE_EFFECT),
+            ..LateCommands::default()
+        },
         ..Memory::default()
     };
     assert_eq!(memory, expected);

@@ -43,11 +43,11 @@ fn who_was_silent_or_reported_a_fault_is_remembered() {
     ] {
         let message = format!("{number} {reply:?}");
         let mut memory = answered(number, reply);
-        assert_eq!(memory.silent.contains("bmc"), expected, "{message}");
-        memory.begin(false);
-        let order = memory.orders;
+        assert_eq!(memory.trust.silent.contains("bmc"), expected, "{message}");
+        memory.commands.begin(false);
+        let order = memory.commands.orders;
         let reply = Reply::Device(order, looked(vec![Ok(off())]));
         learn(&settings(), &mut memory, Asked::Device, reply, NOW);
-        assert_eq!(memory.silent.contains("bmc"), expected, "{message}");
+        assert_eq!(memory.trust.silent.contains("bmc"), expected, "{message}");
     }
 }

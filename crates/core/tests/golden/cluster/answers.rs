@@ -145,7 +145,7 @@ impl World {
             Reply::Device(pending.number, reply),
             self.now,
         );
-        if let Some(attempt) = self.memory.attempt.clone() {
+        if let Some(attempt) = self.memory.commands.attempt.clone() {
             record::outcome(&mut self.status, &attempt, WALL);
         }
         Ok(())

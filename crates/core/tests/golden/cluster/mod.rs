@@ -219,7 +219,7 @@ impl World {
         };
         let decision = step(&self.settings, &mut self.memory, &observed, &moment);
         // A wait under the taint is written down.
-        if self.memory.tainted && matches!(decision.effect, Effect::Wait) {
+        if self.memory.taint.seen && matches!(decision.effect, Effect::Wait) {
             let wall = WALL + self.now;
             record::volumes(&mut self.status, &self.memory, &observed, self.now, wall);
         }
@@ -235,7 +235,7 @@ impl World {
             );
         }
         let ids = [
-            self.memory.attempt.as_ref().map(|it| &it.id),
+            self.memory.commands.attempt.as_ref().map(|it| &it.id),
             self.memory.power_on.attempt.as_ref().map(|it| &it.id),
         ];
         let used = ids.iter().flatten().any(|id| id.starts_with(&nonce));
@@ -348,7 +348,7 @@ impl World {
         };
         record::note_findings(&mut self.status, &self.memory);
         // The wait under the taint writes it down.
-        if self.memory.tainted {
+        if self.memory.taint.seen {
             self.status.taint_applied_time.get_or_insert(WALL);
         }
         self.memory = Memory::default();

@@ -1,23 +1,31 @@
 //! Pods that come to a node under the mark: those that are being deleted, and those that tolerate everything.
 
 use super::*;
+use crate::memory::UnderTaint;
+
+fn late() -> PodView {
+    PodView {
+        attachable: true,
+        ..pod("db-0")
+    }
+}
+
+fn seen(pods: Vec<PodView>) -> (Memory, Observed) {
+    let mut o = observed(marked());
+    o.pods = Read::Present(pods);
+    let memory = Memory {
+        taint: UnderTaint {
+            terminating: [late().uid].into(),
+            ..memory().taint
+        },
+        ..memory()
+    };
+    (memory, o)
+}
 
 /// S2: what was bound late and is being deleted goes by force, if Off was read since it was seen to be deleted. Each of these alone keeps it.
 #[test]
 fn a_pod_that_came_late_goes_by_uid_when_off_was_read_after_it_was_seen_to_go() {
-    let late = || PodView {
-        attachable: true,
-        ..pod("db-0")
-    };
-    let seen = |pods: Vec<PodView>| {
-        let mut o = observed(marked());
-        o.pods = Read::Present(pods);
-        let memory = Memory {
-            terminating: [late().uid].into(),
-            ..memory()
-        };
-        (memory, o)
-    };
     let (mut m, o) = seen(vec![late()]);
     let decision = decide(&of_deletion(), &mut m, &o);
     let Effect::Evict(eviction) = decision.effect else {
@@ -27,7 +35,9 @@ fn a_pod_that_came_late_goes_by_uid_when_off_was_read_after_it_was_seen_to_go() 
     assert_eq!(eviction.valid_until, seconds(13) + PROOF_LIFE);
     type Change = fn(&mut Memory, &mut NodeView, &mut Vec<PodView>);
     let changes: [(&str, Change); 8] = [
-        ("seen for the first time", |m, _, _| m.terminating.clear()),
+        ("seen for the first time", |m, _, _| {
+            m.taint.terminating.clear()
+        }),
         ("another one has come", |_, _, pods| {
             pods.push(PodView {
                 attachable: true,
@@ -54,7 +64,7 @@ fn a_pod_that_came_late_goes_by_uid_when_off_was_read_after_it_was_seen_to_go() 
             }
         }),
         ("the reading is older", |m, _, _| {
-            m.pods_gone_at = Some(seconds(14))
+            m.taint.pods_gone_at = Some(seconds(14))
         }),
     ];
     for (what, change) in changes {
@@ -66,7 +76,11 @@ fn a_pod_that_came_late_goes_by_uid_when_off_was_read_after_it_was_seen_to_go() 
         let decision = decide(&of_deletion(), &mut m, &o);
         assert!(!matches!(decision.effect, Effect::Evict(_)), "{what}");
     }
-    // In another boot that is dark again it is the same, and one that runs sees its pods through itself.
+}
+
+/// S2: in another boot that is off again it is the same, and a machine that runs handles its pods itself.
+#[test]
+fn a_pod_that_came_late_goes_from_a_machine_that_is_off_again_and_not_from_one_that_runs() {
     for (ready, evicts) in [("Unknown", true), ("True", false)] {
         let (mut m, mut o) = seen(vec![late()]);
         let mut node = marked();

@@ -1,7 +1,7 @@
 //! When the power is read once more, and what is waited for in between.
 
 use super::*;
-use crate::memory::Busy;
+use crate::memory::{Busy, UnderTaint};
 use crate::plan::Observed;
 use crate::plan::round::Round;
 use crate::plan::tries::current_level;
@@ -42,12 +42,15 @@ fn stuck_pod(uid: &str) -> PodView {
 fn readings_count_since_no_pod_is_left() {
     let noted = |before: Option<u64>, hindrance: Option<Hindrance>| {
         let mut m = Memory {
-            pods_gone_at: before.map(seconds),
-            terminating: ["uid-a".to_owned()].into(),
+            taint: UnderTaint {
+                pods_gone_at: before.map(seconds),
+                terminating: ["uid-a".to_owned()].into(),
+                ..UnderTaint::default()
+            },
             ..Memory::default()
         };
         note_pods_gone(&mut m, hindrance.as_ref(), seconds(14));
-        (m.pods_gone_at, m.terminating.len())
+        (m.taint.pods_gone_at, m.taint.terminating.len())
     };
     let runs = PodView {
         deleting: false,
@@ -79,7 +82,7 @@ fn readings_count_since_no_pod_is_left() {
 /// L3, L5: the power of what has booted anew is read only where something may be taken from it.
 #[test]
 fn a_machine_that_is_dark_again_is_read_for_what_can_be_taken() {
-    let stuck = |m: &mut Memory| m.terminating = ["uid-a".to_owned()].into();
+    let stuck = |m: &mut Memory| m.taint.terminating = ["uid-a".to_owned()].into();
     let mut pods = observed(anew());
     pods.pods = Read::Present(vec![stuck_pod("uid-a")]);
     let mut m = unread();
@@ -99,7 +102,7 @@ fn a_machine_that_is_dark_again_is_read_for_what_can_be_taken() {
     begun.attachments_cached = vec![attachment(true)];
     assert!(!looks_at(&mut unread(), &begun, seconds(14)));
     let mut busy = unread();
-    busy.busy = Some(Busy {
+    busy.commands.busy = Some(Busy {
         order: 1,
         commands: false,
     });
@@ -127,7 +130,10 @@ fn what_was_read_is_read_again_at_its_time() {
         .map(|it| it.asked);
     let asked = asked.expect("a reading");
     let pods_gone_at = |since: Duration| Memory {
-        pods_gone_at: Some(since),
+        taint: UnderTaint {
+            pods_gone_at: Some(since),
+            ..memory().taint
+        },
         ..memory()
     };
     assert!(!at(&pods_gone_at(asked), seconds(14)));
@@ -161,11 +167,14 @@ fn a_list_that_cannot_be_had_is_asked_for_at_a_pace() {
     // Not asked for yet: at once.
     o.attachments = Read::NotRead;
     let mut m = Memory {
-        lists_attachments: false,
+        taint: UnderTaint {
+            lists_attachments: false,
+            ..memory().taint
+        },
         ..memory()
     };
     let decision = decide(&of_deletion(), &mut m, &o);
-    assert!(m.lists_attachments);
+    assert!(m.taint.lists_attachments);
     assert_eq!(decision.wake, Some(seconds(14)));
 }
 

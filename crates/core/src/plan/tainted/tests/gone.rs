@@ -1,6 +1,7 @@
 //! Somebody has deleted the Node under its taint.
 
 use super::*;
+use crate::memory::UnderTaint;
 use crate::plan::round::Round;
 
 /// L4: what is attached once somebody has deleted the Node had not detached before.
@@ -9,8 +10,11 @@ fn what_is_attached_to_a_node_that_was_deleted_had_not_detached() {
     let before = Some(Duration::from_secs(90));
     for (attachments, drained) in [(stuck(), None), (Vec::new(), before)] {
         let mut m = Memory {
-            tainted: true,
-            detached_at: before,
+            taint: UnderTaint {
+                seen: true,
+                detached_at: before,
+                ..UnderTaint::default()
+            },
             ..Memory::default()
         };
         let gone = Observed {
@@ -20,7 +24,7 @@ fn what_is_attached_to_a_node_that_was_deleted_had_not_detached() {
         let (s, t) = (settings(FenceMode::ConfirmOnly), moment(100));
         node_gone(&mut Round::of(&s, &mut m, &gone, &t));
         assert_eq!(
-            (m.detached_at, m.attached_again),
+            (m.taint.detached_at, m.taint.attached_again),
             (drained, drained.is_none())
         );
     }

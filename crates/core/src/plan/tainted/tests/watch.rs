@@ -2,18 +2,22 @@
 
 use super::*;
 use crate::escalation::Escalation;
+use crate::memory::{LevelTries, UnderTaint};
 use crate::plan::watch::has_power;
 
 /// A machine that reads Off since `asked`, in a look that ended at `looked` seconds.
 fn off(asked: u64, looked: u64) -> Memory {
     Memory {
         claim: Some(held(CLAIM_VALUE)),
-        tainted: true,
         read_at: Duration::from_secs(looked),
         under_claim: ClaimScoped {
             evidence: true,
             answers: vec![answer(PowerState::Off, asked)],
             ..ClaimScoped::default()
+        },
+        taint: UnderTaint {
+            seen: true,
+            ..UnderTaint::default()
         },
         ..Memory::default()
     }
@@ -36,7 +40,10 @@ fn the_power_is_looked_at_every_ten_seconds_while_something_is_attached() {
 fn once_all_has_detached_it_is_looked_at_at_once_and_then_not_again_too_soon() {
     let (s, o) = (settings(FenceMode::PowerOff), observed(Vec::new()));
     let drained = |asked: u64, looked: u64, drained: u64| Memory {
-        detached_at: Some(Duration::from_secs(drained)),
+        taint: UnderTaint {
+            detached_at: Some(Duration::from_secs(drained)),
+            ..off(asked, looked).taint
+        },
         ..off(asked, looked)
     };
     // Asked before the last volume was let go: it does not count. At that moment or after it, it does.
@@ -54,7 +61,7 @@ fn a_look_that_ended_five_seconds_ago_counts_for_the_release_and_no_older_one() 
     let s = settings(FenceMode::ConfirmOnly);
     for (now, counts) in [(104, true), (105, true), (106, false)] {
         let mut m = off(100, 100);
-        m.detached_at = Some(Duration::from_secs(98));
+        m.taint.detached_at = Some(Duration::from_secs(98));
         let off = off_now(&s, &m, s.levels.first(), &moment(now));
         assert_eq!(off.is_ok(), counts, "at {now}: {off:?}");
     }
@@ -70,14 +77,17 @@ fn the_levels_take_turns_while_none_answers() {
     });
     let after = |level: usize, is_silent: bool| {
         let mut m = Memory {
-            level,
+            tries: LevelTries {
+                level,
+                ..off(80, 80).tries
+            },
             ..off(80, 80)
         };
         if is_silent {
             m.under_claim.answers[0].reading = Err("no answer".to_owned());
         }
         decide(&s, &mut m, &observed(stuck()), 100);
-        m.level
+        m.tries.level
     };
     assert_eq!((after(0, true), after(1, true)), (1, 0));
     assert_eq!((after(0, false), after(1, false)), (0, 1));
@@ -104,12 +114,18 @@ fn the_first_level_with_a_device_that_can_cut_the_power_takes_over_from_a_word()
         of("bmc", vec![device]),
     ];
     let mut m = Memory {
-        level: 0,
         claim: Some(held(CLAIM_VALUE)),
-        tainted: true,
         under_claim: ClaimScoped {
             evidence: true,
             ..ClaimScoped::default()
+        },
+        tries: LevelTries {
+            level: 0,
+            ..LevelTries::default()
+        },
+        taint: UnderTaint {
+            seen: true,
+            ..UnderTaint::default()
         },
         ..Memory::default()
     };
@@ -118,7 +134,7 @@ fn the_first_level_with_a_device_that_can_cut_the_power_takes_over_from_a_word()
         node.conditions[0].status = "True".to_owned();
     }
     decide(&s, &mut m, &back, 100);
-    assert_eq!(m.level, 2);
+    assert_eq!(m.tries.level, 2);
 }
 
 /// F36: it booted anew under the taint, so that it went down is certain, and nothing of what it was fenced for runs there.
@@ -160,14 +176,20 @@ fn outlets_that_did_not_turn_the_machine_off_do_not_say_that_it_came_back() {
         said.device.name = "outlet".to_owned();
         let m = Memory {
             claim: Some(held(CLAIM_VALUE)),
-            tainted: true,
-            level: 1,
             read_at: Duration::from_secs(90),
             under_claim: ClaimScoped {
                 evidence: true,
                 proven_by: proven.iter().map(|it| (*it).to_owned()).collect(),
                 answers: vec![said],
                 ..ClaimScoped::default()
+            },
+            taint: UnderTaint {
+                seen: true,
+                ..UnderTaint::default()
+            },
+            tries: LevelTries {
+                level: 1,
+                ..LevelTries::default()
             },
             ..Memory::default()
         };
@@ -180,10 +202,10 @@ fn outlets_that_did_not_turn_the_machine_off_do_not_say_that_it_came_back() {
         let is_sent = matches!(decision.effect, Effect::RecordIntent(_));
         assert_eq!(is_sent, heard, "{proven:?}: {:?}", decision.effect);
         // The level whose turn it is now.
-        assert_eq!(attached.level, usize::from(heard), "{proven:?}");
+        assert_eq!(attached.tries.level, usize::from(heard), "{proven:?}");
         // The release waits for one that knows, and says for which.
         let mut drained = m;
-        drained.detached_at = Some(Duration::from_secs(85));
+        drained.taint.detached_at = Some(Duration::from_secs(85));
         let message = off_now(&s, &drained, s.levels.get(1), &moment(91)).unwrap_err();
         assert!(
             message.starts_with("FenceDevice outlet reads On"),
@@ -227,7 +249,7 @@ fn a_look_at_another_version_of_the_device_does_not_count() {
             came_back,
             "{state:?} {version}"
         );
-        m.detached_at = Some(Duration::from_secs(98));
+        m.taint.detached_at = Some(Duration::from_secs(98));
         let off = off_now(&s, &m, s.levels.first(), &moment(101));
         assert_eq!(off.is_ok(), is_off, "{state:?} {version}: {off:?}");
     }
@@ -250,10 +272,13 @@ fn a_release_needs_a_device_that_reads_exactly_off() {
             reading.faults = faults.clone();
         }
         let m = Memory {
-            tainted: true,
             read_at: Duration::from_secs(99),
-            detached_at: Some(Duration::from_secs(98)),
             under_claim: looked(vec![said]),
+            taint: UnderTaint {
+                seen: true,
+                detached_at: Some(Duration::from_secs(98)),
+                ..UnderTaint::default()
+            },
             ..Memory::default()
         };
         let off = off_now(&s, &m, s.levels.first(), &moment(100));
@@ -276,10 +301,13 @@ fn the_last_list_is_asked_for_at_a_pace_until_it_comes() {
     for o in [here, gone] {
         let mut m = Memory {
             claim: Some(fixtures::own_claim(CLAIM_VALUE)),
-            tainted: true,
-            detached_at: Some(Duration::from_secs(50)),
             read_at: Duration::from_secs(99),
             under_claim: looked(vec![answer(PowerState::Off, 98)]),
+            taint: UnderTaint {
+                seen: true,
+                detached_at: Some(Duration::from_secs(50)),
+                ..UnderTaint::default()
+            },
             ..Memory::default()
         };
         let mut pause = |attachments: Read<Vec<AttachmentView>>| {
