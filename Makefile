@@ -1,6 +1,6 @@
 # Everything that a developer or CI does. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help build test unit e2e faults sim judge chaos demo lab bench-failover bench-plan bench-devices bench-rest mutants cargo-mutants soak fuzz generate clean \
+.PHONY: help build check test test-all unit e2e faults sim judge chaos demo lab bench-failover bench-plan bench-devices bench-rest mutants cargo-mutants soak fuzz generate clean \
 	image image-base image-twice image-test book links release-dry
 
 CARGO ?= cargo
@@ -23,6 +23,8 @@ BASE ?= builder
 # Which Kubernetes a lab has, such as 1.35: `make e2e KUBERNETES=1.35`. The newest unless it is named.
 KUBERNETES ?=
 export KUBERNETES
+# Those that `test-all` tries beside it.
+OLDER_KUBERNETES = 1.35 1.34
 # Further arguments of `lab` and the benchmarks: make lab ARGS="--kind real", make bench-failover ARGS="--runs 3 --verbose",
 # make bench-devices ARGS="--only status".
 ARGS ?=
@@ -38,24 +40,57 @@ build: ## Build the operator (release, and debug for the lab) and the lab's cont
 	$(CARGO) build --package node-fencing-operator --bins
 	$(CARGO) run --quiet --package e2e --bin lab -- build
 
+# Says what it took, and writes it down: `hack/measure --times` shows the last of each.
+STAGE = hack/stage
+
+check: ## What a change needs within minutes: format, lints, decision, drivers, 50 seeds, a dozen tests on a real control plane
+	@$(STAGE) format $(CARGO) fmt --all --check
+	@$(STAGE) lints $(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	@$(STAGE) core $(CARGO) test --quiet --package fencing-core -- --test-threads=$(UNIT_THREADS)
+	@$(STAGE) drivers $(CARGO) test --quiet --package fencing-drivers --lib --test drivers -- --test-threads=$(UNIT_THREADS)
+	@SEEDS=600..650 $(STAGE) simulation $(CARGO) test --quiet --package node-fencing-operator --test sim seeds
+	@$(STAGE) e2e-build sh -c '$(E2E_BUILD)'
+	@GOMAXPROCS=1 $(STAGE) e2e-dozen $(CARGO) test --quiet --package e2e --test e2e -- --test-threads=$(E2E_THREADS) --exact $(E2E_DOZEN)
+
 test: unit e2e ## Run every test: format, lints, unit, golden, API, end to end
 
 unit: ## Format, lints, and the tests that need no cluster
-	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
-	$(CARGO) test --quiet -- --test-threads=$(UNIT_THREADS)
-	$(CARGO) test --package e2e --lib --quiet -- --test-threads=$(UNIT_THREADS)
-	$(CARGO) test --package simapi --quiet
+	@$(STAGE) format $(CARGO) fmt --all --check
+	@$(STAGE) lints $(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	@$(STAGE) unit-build $(CARGO) test --workspace --exclude e2e --no-run --quiet
+	@$(STAGE) unit $(CARGO) test --workspace --exclude e2e --quiet -- --test-threads=$(UNIT_THREADS)
+	@$(STAGE) e2e-unit $(CARGO) test --package e2e --lib --quiet -- --test-threads=$(UNIT_THREADS)
+
+# A dozen of the e2e tests: each phase of a fence with its most likely disturbance.
+E2E_DOZEN = power_cut::simulated_node_power_cut_moves_the_volume hung_kubelet::simulated_node_with_a_hung_kubelet_is_turned_off \
+	partition::simulated_node_partition_is_left_alone power_on::simulated_node_powered_on_while_claimed \
+	power_on::simulated_node_powered_on_while_tainted delete_node::simulated_node_is_deleted_and_its_volume_moves \
+	other_hands::a_human_who_removes_our_taint_ends_the_incident other_hands::a_node_that_a_human_put_out_of_service_is_left_to_them \
+	human_word::word_is_refused_while_a_device_reads_on policies::a_human_denies_one_fence_and_leaves_two_without_an_answer \
+	ipmi::power_cut_moves_the_volume_by_ipmi_sim levels::dark_bmc_gives_way_to_the_outlets_of_both_supplies
+E2E_BUILD = $(CARGO) build --quiet --package node-fencing-operator --bins && $(CARGO) run --quiet --package e2e --bin lab -- build && \
+	$(CARGO) test --quiet --package e2e --test e2e --no-run
 
 # With a dozen clusters on a few cores a Go program has no second core to look for: GOMAXPROCS=1 saves a tenth of the CPU time.
 e2e: ## The tests on a real control plane (LAB_REQUIRE_REAL=1: fail where real nodes cannot be had)
-	$(CARGO) build --quiet --package node-fencing-operator --bins
-	$(CARGO) run --quiet --package e2e --bin lab -- build
+	@$(STAGE) e2e-build sh -c '$(E2E_BUILD)'
 	@rm -f target/lab/skipped target/lab/rights
-	@GOMAXPROCS=1 $(CARGO) test --package e2e --test e2e -- --test-threads=$(E2E_THREADS); status=$$?; \
+	@GOMAXPROCS=1 $(STAGE) e2e $(CARGO) test --package e2e --test e2e -- --test-threads=$(E2E_THREADS); status=$$?; \
 	if [ -s target/lab/skipped ]; then cat target/lab/skipped; echo "SKIPPED tests: $$(wc -l < target/lab/skipped)"; fi; \
 	if [ $$status = 0 ]; then $(CARGO) run --quiet --package e2e --bin lab -- rights; status=$$?; fi; \
 	exit $$status
+
+# What `test-all` adds is bounded: `soak`, `fuzz` and `chaos` by themselves go as far as they are told.
+test-all: test ## Everything: also the older versions of Kubernetes, foreign peers on real nodes, the image, an hour of soak, fuzz and chaos
+	@for version in $(OLDER_KUBERNETES); do \
+		KUBERNETES=$$version GOMAXPROCS=1 $(STAGE) kubernetes-$$version $(CARGO) test --package e2e --test e2e -- \
+			--test-threads=$(E2E_THREADS) --exact $(E2E_DOZEN) || exit 1; \
+	done
+	@$(STAGE) chaos $(MAKE) chaos SEED=$(or $(SEED),11) CYCLES=$(CYCLES)
+	@$(STAGE) fuzz $(MAKE) fuzz FUZZ_SECONDS=60
+	@SOAK_STATES=20000000 $(STAGE) soak $(MAKE) soak SOAK_SEEDS=5000
+	@$(STAGE) image $(MAKE) image-base image-test
+	@$(STAGE) image-agents $(MAKE) image-base image-test BASE=agents TARGET=agents
 
 # The tests that the grid names are run by `test`.
 faults: ## The grid of docs/faults.md, and its lists: every write, everything that is watched
