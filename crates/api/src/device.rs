@@ -18,12 +18,13 @@ use super::selector::LabelSelector;
 pub use super::device_status::{
     BmcInfo, DeviceNodes, FenceDeviceStatus, PinnedSystem, PositiveControl, PowerState, SystemInfo,
 };
-pub use super::drivers::{
-    AwsDriver, AzureDriver, BareMetalHostDriver, CaKind, CaReference, FenceAgentDriver,
-    FenceAgentParameter, GcpDriver, IpmiDriver, IpmiPrivilege, ManualDriver, OpenstackDriver,
-    RedfishDriver, TlsSettings, TlsVerification, VsphereDriver, WebhookDriver,
+pub use super::drivers::{IpmiDriver, IpmiPrivilege, ManualDriver, RedfishDriver};
+pub use super::later_drivers::{
+    AwsDriver, AzureDriver, BareMetalHostDriver, FenceAgentDriver, FenceAgentParameter, GcpDriver,
+    OpenstackDriver, VsphereDriver, WebhookDriver,
 };
 pub use super::pdu::PduDriver;
+pub use super::tls::{CaKind, CaReference, TlsSettings, TlsVerification};
 
 /// Annotation of a FenceDevice that asks for a probe at once, by the time of the request (RFC 3339). Each time is answered once.
 pub const PROBE_REQUESTED_AT: &str = "nodefencing.io/probe-requested-at";

@@ -28,6 +28,7 @@ pub mod device_status;
 pub mod drivers;
 pub mod fence;
 pub mod fence_status;
+pub mod later_drivers;
 pub mod min_healthy;
 pub mod names;
 pub mod pdu;
@@ -36,6 +37,7 @@ pub mod policy_status;
 pub mod readings;
 pub mod selector;
 pub mod settings;
+pub mod tls;
 pub mod window;
 
 /// API group of every custom resource of this operator.

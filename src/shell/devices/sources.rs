@@ -4,7 +4,7 @@
 use super::access::Maker;
 use super::recent::Freshness;
 use fencing_api::device::{FenceDevice, TlsSettings, TlsVerification};
-use fencing_api::drivers::{CaKind, CaReference};
+use fencing_api::tls::{CaKind, CaReference};
 use fencing_cluster::client::ask;
 use fencing_drivers::DeviceError;
 use fencing_drivers::address::AddressError;
