@@ -2,7 +2,7 @@
 //!
 //! A rotated password counts at once: Secret and CA are read by name for each use, and the Secret again where a device refuses what it said
 //! ([`renewal`]). Four things are kept, each for its reason: for a second beside a claim ([`super::early`]), for seconds between looks in
-//! peace time ([`recent`]), the keys that SNMPv3 makes of a Secret ([`keyring`]), and when a Redfish service took our off and our login
+//! peace time ([`recent`]), the keys that SNMPv3 makes of a Secret ([`fencing_drivers::pdu::keyring`]), and when a Redfish service took our off and our login
 //! ([`pasts`]).
 //!
 //! An address that credentials may not go to is refused before the Secret is even read (S16). BMCs do
@@ -10,7 +10,6 @@
 
 mod access;
 mod accused;
-mod keyring;
 mod pasts;
 mod recent;
 mod renewal;
@@ -21,7 +20,6 @@ pub use recent::Freshness;
 
 use access::Maker;
 use accused::Accused;
-use keyring::Keyring;
 use pasts::Pasts;
 use recent::Recent;
 use sources::Kept;
@@ -36,6 +34,7 @@ use fencing_core::reading::Identity;
 use fencing_core::select::serves;
 use fencing_drivers::address::AddressRules;
 use fencing_drivers::clock::Clock;
+use fencing_drivers::pdu::keyring::Keyring;
 use fencing_drivers::{FenceDriver, targets};
 use jiff::Timestamp;
 use kube::Client;

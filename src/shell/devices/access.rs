@@ -1,6 +1,5 @@
 //! Makes a driver: the settings judged, Secret and CA read ([`super::sources`]), and wrapped.
 
-use super::keyring::Keyring;
 use super::pasts::Pasts;
 use super::recent::{Freshness, Recent};
 use super::renewal::Renewing;
@@ -19,6 +18,7 @@ use fencing_drivers::clock::Clock;
 use fencing_drivers::credentials::{Digest, LOGIN};
 use fencing_drivers::ipmi::{self, Ipmi, IpmiSettings};
 use fencing_drivers::manual::Manual;
+use fencing_drivers::pdu::keyring::Keyring;
 use fencing_drivers::pdu::{self, Pdu, PduSettings};
 use fencing_drivers::redfish::{self, RedfishSettings};
 use fencing_drivers::{DeviceError, FenceDriver};

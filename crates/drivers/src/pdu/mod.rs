@@ -6,6 +6,7 @@
 //! A machine with two supplies on two PDUs has two FenceDevices, which stand in one level with `require: All`: then both are
 //! switched, and both have to read off within the same window.
 
+pub mod keyring;
 mod link;
 mod outlets;
 mod session;

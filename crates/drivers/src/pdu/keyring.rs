@@ -4,11 +4,11 @@
 //! looked at every minute would spend some 10 % of a core on keys that they had a minute ago. So the keys are kept while the Secret
 //! is the one that they were made of, and some device needs them. They are wiped from memory when they go.
 
+use super::Login;
+use crate::DeviceError;
+use crate::credentials::Credentials;
 use fencing_api::device::FenceDevice;
 use fencing_api::pdu::{SnmpSettings, SnmpVersion};
-use fencing_drivers::DeviceError;
-use fencing_drivers::credentials::Credentials;
-use fencing_drivers::pdu::Login;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -17,7 +17,7 @@ type Which = (String, SnmpSettings);
 
 /// The keys that are kept.
 #[derive(Debug, Default)]
-pub(super) struct Keyring(Mutex<HashMap<Which, Kept>>);
+pub struct Keyring(Mutex<HashMap<Which, Kept>>);
 
 #[derive(Debug)]
 struct Kept {
@@ -28,7 +28,10 @@ struct Kept {
 
 impl Keyring {
     /// What opens a PDU with the Secret of this name and `resourceVersion`, which holds these credentials.
-    pub(super) fn login(
+    ///
+    /// # Errors
+    /// [`DeviceError::Credentials`] when SNMP cannot carry a value.
+    pub fn login(
         &self,
         secret: &(String, String),
         snmp: &SnmpSettings,
@@ -56,12 +59,12 @@ impl Keyring {
     }
 
     /// The Secret cannot be used any more.
-    pub(super) fn forget(&self, secret: &str) {
+    pub fn forget(&self, secret: &str) {
         self.kept().retain(|(name, _), _| name != secret);
     }
 
     /// Drops what none of these devices needs.
-    pub(super) fn keep_those_of(&self, devices: &[&FenceDevice]) {
+    pub fn keep_those_of(&self, devices: &[&FenceDevice]) {
         let needed = |device: &&FenceDevice| {
             let secret = device.spec.credentials_ref.as_ref()?;
             let pdu = device.spec.pdu.as_ref()?;
