@@ -4,7 +4,8 @@ use super::{BadInput, fields};
 use crate::args::probe::Probing;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use fencing_api::device::{FenceDevice, IdentityCheck};
+use fencing_api::device::{FenceDevice, IdentityCheck, Reads};
+use fencing_api::drivers::supported;
 use http::{Request, Response, StatusCode};
 use kube::Client;
 use kube::ResourceExt;
@@ -82,15 +83,18 @@ impl Objects {
         let device: FenceDevice = serde_json::from_value(device.clone()).map_err(|error| {
             BadInput(format!("FenceDevice `{name}` cannot be read: {error}; `kubectl apply --dry-run=server` says more"))
         })?;
-        match *device.spec.driver_names() {
+        let drivers: Vec<&str> = device.spec.drivers.set().map(|kind| kind.name).collect();
+        match *drivers {
             [_] => outlets_are_vouched_for(device),
             [] => Err(BadInput(format!(
-                "`spec` of FenceDevice `{}` must set exactly one driver (`redfish`, `ipmi`, `pdu` or `manual`), it sets none; add one",
-                device.name_any()
-            ))),
-            ref drivers => Err(BadInput(format!(
-                "`spec` of FenceDevice `{}` must set exactly one driver (`redfish`, `ipmi`, `pdu` or `manual`), it sets {}: {}; keep one, and make a FenceDevice of each other",
+                "`spec` of FenceDevice `{}` must set exactly one driver ({}), it sets none; add one",
                 device.name_any(),
+                supported()
+            ))),
+            _ => Err(BadInput(format!(
+                "`spec` of FenceDevice `{}` must set exactly one driver ({}), it sets {}: {}; keep one, and make a FenceDevice of each other",
+                device.name_any(),
+                supported(),
                 drivers.len(),
                 drivers.join(", ")
             ))),
@@ -250,13 +254,15 @@ fn bad(file: &Path, what: &str) -> BadInput {
 /// The parser draws the place in further lines.
 /// As the API server has it.
 fn outlets_are_vouched_for(device: FenceDevice) -> Result<FenceDevice, BadInput> {
-    match (&device.spec.pdu, device.spec.identity_check) {
-        (None, _) | (Some(_), IdentityCheck::Skip) => Ok(device),
-        (Some(_), IdentityCheck::Required | IdentityCheck::BestEffort) => Err(BadInput(format!(
-            "`spec.identityCheck` of FenceDevice `{}` must be `Skip` for driver `pdu`, because an outlet cannot name its machine; set it, and verify the wiring once, with the node drained",
-            device.name_any()
-        ))),
+    let is_named = device.spec.identity_check != IdentityCheck::Skip;
+    if device.spec.reads() == Reads::Outlets && is_named {
+        return Err(BadInput(format!(
+            "`spec.identityCheck` of FenceDevice `{}` must be `Skip` for driver `{}`, because an outlet cannot name its machine; set it, and verify the wiring once, with the node drained",
+            device.name_any(),
+            device.spec.driver_name()
+        )));
     }
+    Ok(device)
 }
 
 fn first_line(error: &dyn std::error::Error) -> String {

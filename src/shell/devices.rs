@@ -34,7 +34,6 @@ use fencing_core::reading::Identity;
 use fencing_core::select::serves;
 use fencing_drivers::address::AddressRules;
 use fencing_drivers::clock::Clock;
-use fencing_drivers::pdu::keyring::Keyring;
 use fencing_drivers::{FenceDriver, targets};
 use jiff::Timestamp;
 use kube::Client;
@@ -118,7 +117,7 @@ impl Devices {
                 clock,
                 key: RandomState::new(),
                 refusals: Arc::default(),
-                keyring: Keyring::default(),
+                keyring: Arc::default(),
                 pasts: Pasts::default(),
                 versions: RwLock::default(),
                 opened: Recent::default(),

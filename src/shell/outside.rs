@@ -6,8 +6,7 @@
 use super::knock::{knock, nobody_beside};
 use fencing_cluster::slim::Kubelet;
 use fencing_drivers::address::AddressRules;
-use fencing_drivers::redfish::{Redfish, RedfishSettings};
-use fencing_drivers::{DeviceError, FenceDriver};
+use fencing_drivers::{DeviceError, DriverKind, FenceDriver, Parts};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -16,17 +15,17 @@ use tokio::sync::Semaphore;
 /// Knocks at the same time; each is over in less than two seconds.
 const KNOCKS_MAX: usize = 64;
 
-/// Makes the driver of a Redfish service; opens no connection.
-pub type MakeRedfish =
-    dyn Fn(RedfishSettings) -> Result<Arc<dyn FenceDriver>, DeviceError> + Send + Sync;
+/// Makes the driver of a device; opens no connection.
+pub type MakeDriver =
+    dyn Fn(&dyn DriverKind, Parts) -> Result<Arc<dyn FenceDriver>, DeviceError> + Send + Sync;
 /// Does this node's kubelet answer, as far as that can be told?
 pub type Knock = dyn Fn(Kubelet) -> BoxFuture<'static, bool> + Send + Sync;
 
 /// The ways out. Cheap to clone.
 #[derive(Clone)]
 pub struct Outside {
-    /// To a Redfish service.
-    pub redfish: Arc<MakeRedfish>,
+    /// To a fence device.
+    pub device: Arc<MakeDriver>,
     /// To a kubelet's port.
     pub kubelet: Arc<Knock>,
 }
@@ -37,7 +36,7 @@ impl Outside {
     pub fn network(rules: &AddressRules) -> Self {
         let (rules, knocks) = (rules.clone(), Arc::new(Semaphore::new(KNOCKS_MAX)));
         Self {
-            redfish: Arc::new(|settings| Ok(Arc::new(Redfish::new(settings)?))),
+            device: Arc::new(|kind, parts| kind.make(parts)),
             kubelet: Arc::new(move |kubelet| {
                 let (rules, knocks) = (rules.clone(), Arc::clone(&knocks));
                 async move {

@@ -10,7 +10,7 @@ pub use elsewhere::elsewhere;
 pub use power_on::{by_others, no_off, power_on, taken_since};
 
 use super::devices::Devices;
-use fencing_api::device::FenceDevice;
+use fencing_api::device::{FenceDevice, Reads};
 use fencing_api::fence::{ApprovalDecision, DesiredState, NodeFence, TriggerType};
 use fencing_api::fence_status::{AttemptAction, AttemptResult, NodeFenceStatus};
 use fencing_api::policy::NodeFencingPolicy;
@@ -189,12 +189,12 @@ fn resolve_level(
             .map(|device| Device {
                 name: device.metadata.name.clone().unwrap_or_default(),
                 version: version(device),
-                identity: match device.spec.manual {
-                    Some(_) => IdentityRule::Skip,
-                    None => all.identity_rule(device, node),
+                identity: match device.spec.reads() {
+                    Reads::Human => IdentityRule::Skip,
+                    Reads::Bmc | Reads::Outlets | Reads::Nothing => all.identity_rule(device, node),
                 },
-                manual: device.spec.manual.is_some(),
-                outlets: device.spec.pdu.is_some(),
+                manual: device.spec.reads() == Reads::Human,
+                outlets: device.spec.reads() == Reads::Outlets,
                 control: all.control(
                     device,
                     node,

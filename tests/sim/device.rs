@@ -10,9 +10,8 @@ use fencing_cluster::slim::Kubelet;
 use fencing_core::reading::{Identity, PowerState, Reading};
 use fencing_drivers::clock::Clock;
 use fencing_drivers::credentials::Credentials;
-use fencing_drivers::redfish::{self, RedfishSettings};
 use fencing_drivers::{
-    DeviceError, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome, Probe,
+    DeviceError, DriverKind, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome, Parts, Probe,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -27,20 +26,19 @@ pub fn outside(world: &World, judge: &Judge, network: &Network) -> Outside {
     let (devices, kubelets) = (world.clone(), world.clone());
     let (judge, network) = (judge.clone(), network.clone());
     Outside {
-        redfish: Arc::new(move |settings: RedfishSettings| {
-            let machine = settings
+        device: Arc::new(move |kind: &dyn DriverKind, parts: Parts| {
+            let machine = parts
                 .address
                 .host
                 .trim_start_matches("bmc-")
                 .trim_end_matches(".sim")
                 .to_owned();
             Ok(Arc::new(Driver {
-                target: redfish::target(&settings.address, settings.system_id.as_deref())
-                    .unwrap_or_default(),
+                target: kind.targets("").concat(),
                 machine,
-                is_welcome: is_welcome(&settings.credentials),
-                call_timeout: settings.call_timeout,
-                command_timeout: settings.command_timeout,
+                is_welcome: is_welcome(&parts.credentials),
+                call_timeout: parts.call_timeout,
+                command_timeout: parts.command_timeout,
                 operator: network.name.clone(),
                 network: network.clone(),
                 world: devices.clone(),

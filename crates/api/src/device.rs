@@ -11,14 +11,16 @@
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::crd::{rule, rule_at};
+use super::crd::rule;
+use super::drivers;
 use super::selector::LabelSelector;
 
 pub use super::device_status::{
     BmcInfo, DeviceNodes, FenceDeviceStatus, PinnedSystem, PositiveControl, PowerState, SystemInfo,
 };
-pub use super::drivers::{IpmiDriver, IpmiPrivilege, ManualDriver, RedfishDriver};
+pub use super::drivers::{Drivers, IpmiDriver, IpmiPrivilege, ManualDriver, Reads, RedfishDriver};
 pub use super::later_drivers::{
     AwsDriver, AzureDriver, BareMetalHostDriver, FenceAgentDriver, FenceAgentParameter, GcpDriver,
     OpenstackDriver, VsphereDriver, WebhookDriver,
@@ -80,38 +82,7 @@ pub const PROBE_REQUESTED_AT: &str = "nodefencing.io/probe-requested-at";
     )
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [
-    rule("has(self.nodeName) != has(self.nodeSelector)", "must set exactly one of `nodeName`, `nodeSelector`"),
-    rule(
-        "(has(self.redfish) ? 1 : 0) + (has(self.ipmi) ? 1 : 0) + (has(self.aws) ? 1 : 0) + (has(self.gcp) ? 1 : 0) \
-         + (has(self.azure) ? 1 : 0) + (has(self.openstack) ? 1 : 0) + (has(self.vsphere) ? 1 : 0) \
-         + (has(self.bareMetalHost) ? 1 : 0) + (has(self.fenceAgent) ? 1 : 0) + (has(self.webhook) ? 1 : 0) \
-         + (has(self.manual) ? 1 : 0) + (has(self.pdu) ? 1 : 0) == 1",
-        "must set exactly one driver: redfish, ipmi, pdu or manual (aws, gcp, azure, openstack, vsphere, bareMetalHost, fenceAgent and \
-         webhook are for later versions)",
-    ),
-    rule("has(self.nodeName) == has(oldSelf.nodeName)", "`nodeName` may not be added or removed: create another FenceDevice instead"),
-    rule("!has(self.redfish) || has(self.credentialsRef)", "`credentialsRef` must be set for driver `redfish`"),
-    rule("!has(self.ipmi) || has(self.credentialsRef)", "`credentialsRef` must be set for driver `ipmi`"),
-    rule("!has(self.pdu) || has(self.credentialsRef)", "`credentialsRef` must be set for driver `pdu`"),
-    rule_at(
-        "!has(self.pdu) || self.identityCheck == 'Skip'",
-        "`identityCheck` must be 'Skip' for driver `pdu`: an outlet cannot name its machine. Verify the wiring once, with the \
-         node drained: switch the outlets off, and see that this machine is dark",
-        ".identityCheck",
-    ),
-    rule("!has(self.pdu) || has(self.nodeName)", "`nodeName` must be set for driver `pdu`: outlets belong to one machine"),
-    rule_at(
-        "!has(self.nodeSelector) || !has(self.redfish) || self.redfish.address.contains('${node.name}')",
-        "`redfish.address` must contain '${node.name}' when `nodeSelector` is used: each node has its own device",
-        ".redfish.address",
-    ),
-    rule_at(
-        "!has(self.nodeSelector) || !has(self.ipmi) || self.ipmi.address.contains('${node.name}')",
-        "`ipmi.address` must contain '${node.name}' when `nodeSelector` is used: each node has its own device",
-        ".ipmi.address",
-    ),
-]))]
+#[schemars(extend("x-kubernetes-validations" = rules()))]
 pub struct FenceDeviceSpec {
     /// The Node whose machine this device controls. Exactly one of `nodeName` and `nodeSelector` must be set.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,53 +98,9 @@ pub struct FenceDeviceSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<LabelSelector>,
 
-    /// Driver `redfish`: a BMC with DMTF's Redfish API.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub redfish: Option<RedfishDriver>,
-
-    /// Driver `ipmi`: a BMC with IPMI 2.0 over LAN.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ipmi: Option<IpmiDriver>,
-
-    /// Driver `pdu`: the outlets of a switched PDU, over SNMP.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pdu: Option<PduDriver>,
-
-    /// Driver `aws`: EC2 instances, found by the Node's provider ID.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub aws: Option<AwsDriver>,
-
-    /// Driver `gcp`: Compute Engine instances, found by the Node's provider ID.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gcp: Option<GcpDriver>,
-
-    /// Driver `azure`: virtual machines, found by the Node's provider ID.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub azure: Option<AzureDriver>,
-
-    /// Driver `openstack`: Nova instances, found by the Node's provider ID.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub openstack: Option<OpenstackDriver>,
-
-    /// Driver `vsphere`: virtual machines, found by the Node's provider ID.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub vsphere: Option<VsphereDriver>,
-
-    /// Driver `bareMetalHost`: a host that Metal3 manages.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bare_metal_host: Option<BareMetalHostDriver>,
-
-    /// Driver `fenceAgent`: an agent of the ClusterLabs collection.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fence_agent: Option<FenceAgentDriver>,
-
-    /// Driver `webhook`: a service of your own over HTTPS.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub webhook: Option<WebhookDriver>,
-
-    /// Driver `manual`: a human looks at the machine and confirms.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub manual: Option<ManualDriver>,
+    /// How the device is talked to.
+    #[serde(flatten)]
+    pub drivers: Drivers,
 
     /// Secret in the operator's namespace with the keys `username` and `password`; for driver `pdu` those that `pdu.snmp.version`
     /// names. Its annotation `nodefencing.io/allowed-hosts`, if it has one, lists the hosts that the Secret may be sent to,
@@ -196,33 +123,35 @@ pub struct FenceDeviceSpec {
     pub probe: ProbeSettings,
 }
 
+/// What the API server checks of a whole spec.
+fn rules() -> Vec<Value> {
+    let mut all = vec![
+        rule(
+            "has(self.nodeName) != has(self.nodeSelector)",
+            "must set exactly one of `nodeName`, `nodeSelector`",
+        ),
+        drivers::exactly_one(),
+        rule(
+            "has(self.nodeName) == has(oldSelf.nodeName)",
+            "`nodeName` may not be added or removed: create another FenceDevice instead",
+        ),
+    ];
+    all.extend(drivers::rules());
+    all
+}
+
 impl FenceDeviceSpec {
     /// Name of the driver that is set, as the field is called; `none` for an object no rule has checked.
     #[must_use]
     pub fn driver_name(&self) -> &'static str {
-        self.driver_names().first().unwrap_or(&"none")
+        self.drivers.set().next().map_or("none", |kind| kind.name)
     }
 
-    /// Names of all drivers that are set: exactly one, unless no rule has checked the object.
+    /// What the driver that is set reads.
     #[must_use]
-    pub fn driver_names(&self) -> Vec<&'static str> {
-        let set = [
-            (self.redfish.is_some(), "redfish"),
-            (self.ipmi.is_some(), "ipmi"),
-            (self.pdu.is_some(), "pdu"),
-            (self.aws.is_some(), "aws"),
-            (self.gcp.is_some(), "gcp"),
-            (self.azure.is_some(), "azure"),
-            (self.openstack.is_some(), "openstack"),
-            (self.vsphere.is_some(), "vsphere"),
-            (self.bare_metal_host.is_some(), "bareMetalHost"),
-            (self.fence_agent.is_some(), "fenceAgent"),
-            (self.webhook.is_some(), "webhook"),
-            (self.manual.is_some(), "manual"),
-        ];
-        set.into_iter()
-            .filter_map(|(is_set, name)| is_set.then_some(name))
-            .collect()
+    pub fn reads(&self) -> Reads {
+        let kind = self.drivers.set().next();
+        kind.map_or(Reads::Nothing, |kind| kind.reads)
     }
 }
 

@@ -1,4 +1,7 @@
-//! The parameters of each driver, as a user writes them in a FenceDevice.
+//! The drivers of a FenceDevice: the field of each, its row in [`KINDS`], and the parameters as a user writes them.
+//!
+//! What follows from a driver follows from its row: the rules that the API server checks, and what is done with its answers. How it
+//! talks to a device is in `crates/drivers`.
 //!
 //! An address is where credentials will be sent, so the API server already refuses everything that is not a plain https URL
 //! of a host: no user info, query or fragment, and no placeholder but `${node.name}` (labels and annotations are writable by a
@@ -6,9 +9,204 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::crd::{rule, rule_at};
+use super::later_drivers::{
+    AwsDriver, AzureDriver, BareMetalHostDriver, FenceAgentDriver, GcpDriver, OpenstackDriver,
+    VsphereDriver, WebhookDriver,
+};
+use super::pdu::PduDriver;
 use super::tls::TlsSettings;
+
+/// The drivers, of which a FenceDevice sets exactly one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Drivers {
+    /// Driver `redfish`: a BMC with DMTF's Redfish API.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redfish: Option<RedfishDriver>,
+
+    /// Driver `ipmi`: a BMC with IPMI 2.0 over LAN.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ipmi: Option<IpmiDriver>,
+
+    /// Driver `pdu`: the outlets of a switched PDU, over SNMP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pdu: Option<PduDriver>,
+
+    /// Driver `manual`: a human looks at the machine and confirms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manual: Option<ManualDriver>,
+
+    /// Driver `aws`: EC2 instances, found by the Node's provider ID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aws: Option<AwsDriver>,
+
+    /// Driver `gcp`: Compute Engine instances, found by the Node's provider ID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gcp: Option<GcpDriver>,
+
+    /// Driver `azure`: virtual machines, found by the Node's provider ID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub azure: Option<AzureDriver>,
+
+    /// Driver `openstack`: Nova instances, found by the Node's provider ID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub openstack: Option<OpenstackDriver>,
+
+    /// Driver `vsphere`: virtual machines, found by the Node's provider ID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vsphere: Option<VsphereDriver>,
+
+    /// Driver `bareMetalHost`: a host that Metal3 manages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bare_metal_host: Option<BareMetalHostDriver>,
+
+    /// Driver `fenceAgent`: an agent of the ClusterLabs collection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fence_agent: Option<FenceAgentDriver>,
+
+    /// Driver `webhook`: a service of your own over HTTPS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<WebhookDriver>,
+}
+
+/// What a driver reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// A machine, by a BMC that shares its power: it has an `address` and a login.
+    Bmc,
+    /// Outlets, which cannot name the machine that they feed: they have a login and belong to one node.
+    Outlets,
+    /// What a human has seen.
+    Human,
+    /// Nothing: the driver is for later versions.
+    Nothing,
+}
+
+/// A driver, as far as a FenceDevice shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// Its name, which is that of its field.
+    pub name: &'static str,
+    /// What it reads.
+    pub reads: Reads,
+    is_set: fn(&Drivers) -> bool,
+}
+
+/// All drivers, in the order in which they are listed for people.
+pub const KINDS: [Kind; 12] = [
+    kind("redfish", Reads::Bmc, |it| it.redfish.is_some()),
+    kind("ipmi", Reads::Bmc, |it| it.ipmi.is_some()),
+    kind("pdu", Reads::Outlets, |it| it.pdu.is_some()),
+    kind("manual", Reads::Human, |it| it.manual.is_some()),
+    later("aws", |it| it.aws.is_some()),
+    later("gcp", |it| it.gcp.is_some()),
+    later("azure", |it| it.azure.is_some()),
+    later("openstack", |it| it.openstack.is_some()),
+    later("vsphere", |it| it.vsphere.is_some()),
+    later("bareMetalHost", |it| it.bare_metal_host.is_some()),
+    later("fenceAgent", |it| it.fence_agent.is_some()),
+    later("webhook", |it| it.webhook.is_some()),
+];
+
+const fn kind(name: &'static str, reads: Reads, is_set: fn(&Drivers) -> bool) -> Kind {
+    Kind {
+        name,
+        reads,
+        is_set,
+    }
+}
+
+const fn later(name: &'static str, is_set: fn(&Drivers) -> bool) -> Kind {
+    kind(name, Reads::Nothing, is_set)
+}
+
+impl Drivers {
+    /// Those that are set: exactly one, unless no rule has checked the object.
+    pub fn set(&self) -> impl Iterator<Item = &'static Kind> {
+        KINDS.iter().filter(|kind| (kind.is_set)(self))
+    }
+}
+
+/// The drivers that this version has, or those for later ones.
+fn named(is_later: bool) -> impl Iterator<Item = &'static str> {
+    let kinds = KINDS.iter();
+    let kinds = kinds.filter(move |kind| (kind.reads == Reads::Nothing) == is_later);
+    kinds.map(|kind| kind.name)
+}
+
+/// `a, b or c`.
+fn joined(names: impl Iterator<Item = String>, last: &str) -> String {
+    let names: Vec<String> = names.collect();
+    match names.split_last() {
+        Some((end, rest)) if !rest.is_empty() => format!("{} {last} {end}", rest.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+/// The drivers that this version has, for a message: `a`, `b` or `c`.
+#[must_use]
+pub fn supported() -> String {
+    joined(named(false).map(|name| format!("`{name}`")), "or")
+}
+
+/// A FenceDevice sets exactly one.
+pub(super) fn exactly_one() -> Value {
+    let terms: Vec<String> = KINDS
+        .iter()
+        .map(|kind| format!("(has(self.{}) ? 1 : 0)", kind.name))
+        .collect();
+    let listed = |is_later, last| joined(named(is_later).map(str::to_owned), last);
+    rule(
+        &format!("{} == 1", terms.join(" + ")),
+        &format!(
+            "must set exactly one driver: {} ({} are for later versions)",
+            listed(false, "or"),
+            listed(true, "and")
+        ),
+    )
+}
+
+/// What each driver asks of the rest of its FenceDevice.
+pub(super) fn rules() -> Vec<Value> {
+    let of = |reads: &'static [Reads]| KINDS.iter().filter(|kind| reads.contains(&kind.reads));
+    let login = of(&[Reads::Bmc, Reads::Outlets]).map(|Kind { name, .. }| {
+        rule(
+            &format!("!has(self.{name}) || has(self.credentialsRef)"),
+            &format!("`credentialsRef` must be set for driver `{name}`"),
+        )
+    });
+    let outlets = of(&[Reads::Outlets]).flat_map(|Kind { name, .. }| {
+        [
+            rule_at(
+                &format!("!has(self.{name}) || self.identityCheck == 'Skip'"),
+                &format!(
+                    "`identityCheck` must be 'Skip' for driver `{name}`: an outlet cannot name its machine. Verify the wiring once, with the \
+                     node drained: switch the outlets off, and see that this machine is dark"
+                ),
+                ".identityCheck",
+            ),
+            rule(
+                &format!("!has(self.{name}) || has(self.nodeName)"),
+                &format!("`nodeName` must be set for driver `{name}`: outlets belong to one machine"),
+            ),
+        ]
+    });
+    let fleet = of(&[Reads::Bmc]).map(|Kind { name, .. }| {
+        rule_at(
+            &format!(
+                "!has(self.nodeSelector) || !has(self.{name}) || self.{name}.address.contains('${{node.name}}')"
+            ),
+            &format!(
+                "`{name}.address` must contain '${{node.name}}' when `nodeSelector` is used: each node has its own device"
+            ),
+            &format!(".{name}.address"),
+        )
+    });
+    login.chain(outlets).chain(fleet).collect()
+}
 
 /// Driver `redfish`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -12,7 +12,7 @@ use super::identity;
 use super::not_proven::NotProven;
 use super::observed::{NodeView, Ready};
 use super::reading::{PowerState, Reading};
-use fencing_api::device::{FenceDevice, PositiveControl};
+use fencing_api::device::{FenceDevice, PositiveControl, Reads};
 use jiff::{SignedDuration, Timestamp};
 
 /// From a node's silence to the decision: Kubernetes reports it after 50 s, and by default a policy waits for 60 s more.
@@ -100,9 +100,9 @@ pub fn of(device: &FenceDevice, node: &NodeView, boot_id: &str, now: Timestamp) 
 
 /// The same, however long ago it was shown.
 pub fn in_boot(device: &FenceDevice, node: &NodeView, boot_id: &str) -> Control {
-    match device.spec.manual {
-        Some(_) => Control::Shown,
-        None => by(kept(device, node), boot_id),
+    match device.spec.reads() {
+        Reads::Human => Control::Shown,
+        Reads::Bmc | Reads::Outlets | Reads::Nothing => by(kept(device, node), boot_id),
     }
 }
 

@@ -11,6 +11,7 @@ pub use advice::Advice;
 use super::Command;
 use super::address::AddressError;
 use super::credentials::CredentialsError;
+use fencing_api::drivers::supported;
 use std::time::Duration;
 
 /// The way out where something else seems to answer.
@@ -258,7 +259,8 @@ pub enum DeviceError {
     Credentials(#[from] CredentialsError),
     /// This version has no such driver.
     #[error(
-        "driver `{driver}` is not supported by this version of the operator; use `redfish`, `ipmi`, `pdu` or `manual`, or upgrade to a version that has it"
+        "driver `{driver}` is not supported by this version of the operator; use {}, or upgrade to a version that has it",
+        supported()
     )]
     Unsupported {
         /// Name of the driver, as in the API.

@@ -36,6 +36,7 @@ pub mod error;
 pub mod foreign_text;
 pub mod http;
 pub mod ipmi;
+pub mod kind;
 pub mod limit;
 pub mod manual;
 pub mod past;
@@ -45,8 +46,8 @@ pub mod resolve;
 pub mod tls;
 
 pub use error::{Advice, DeviceError};
+pub use kind::{DriverKind, Parts};
 
-use address::Address;
 use fencing_api::device::{FenceDevice, FenceDeviceSpec};
 use fencing_core::reading::{Identity, Reading};
 use futures::future::BoxFuture;
@@ -251,22 +252,18 @@ async fn clock_within(
     let left = limit.saturating_sub(gone).min(CLOCK_TIME_MAX);
     timeout(left, question).await.ok().flatten()
 }
+
+/// The driver that the settings name; none: this version does not have it, or it is a human.
+pub fn kind(spec: &FenceDeviceSpec) -> Option<&dyn DriverKind> {
+    fn of<K: DriverKind>(settings: &Option<K>) -> Option<&dyn DriverKind> {
+        settings.as_ref().map(|kind| kind as _)
+    }
+    let drivers = &spec.drivers;
+    let kinds = [of(&drivers.redfish), of(&drivers.ipmi), of(&drivers.pdu)];
+    kinds.into_iter().flatten().next()
+}
+
 /// What the device controls, as its settings name it, without reading a Secret; nothing when they name nothing.
 pub fn targets(device: &FenceDevice, node: &str) -> Vec<String> {
-    let target = match &device.spec {
-        FenceDeviceSpec { pdu: Some(pdu), .. } => return pdu::targets(pdu).unwrap_or_default(),
-        FenceDeviceSpec {
-            ipmi: Some(ipmi), ..
-        } => Address::expand_host(&ipmi.address, ipmi.port, node)
-            .ok()
-            .map(|address| ipmi::target(&address)),
-        FenceDeviceSpec {
-            redfish: Some(redfish),
-            ..
-        } => Address::expand(&redfish.address, node)
-            .ok()
-            .and_then(|address| redfish::target(&address, redfish.system_id.as_deref()).ok()),
-        _ => None,
-    };
-    target.into_iter().collect()
+    kind(&device.spec).map_or_else(Vec::new, |kind| kind.targets(node))
 }

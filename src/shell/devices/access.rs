@@ -9,19 +9,14 @@ use crate::shell::lockout::{Guarded, Login, Refusals};
 use crate::shell::outside::Outside;
 use crate::shell::resolve;
 use crate::shell::serialized::Serialized;
-use fencing_api::device::{FenceDevice, FenceDeviceSpec};
-use fencing_api::drivers::{IpmiDriver, RedfishDriver};
-use fencing_api::pdu::PduDriver;
-use fencing_api::tls::{CaReference, TlsVerification};
+use fencing_api::device::{FenceDevice, Reads};
+use fencing_api::tls::{CaReference, TlsSettings, TlsVerification};
 use fencing_drivers::address::{Address, AddressError, AddressRules, is_led_by_node_name};
 use fencing_drivers::clock::Clock;
-use fencing_drivers::credentials::{Digest, LOGIN};
-use fencing_drivers::ipmi::{self, Ipmi, IpmiSettings};
+use fencing_drivers::credentials::Digest;
 use fencing_drivers::manual::Manual;
 use fencing_drivers::pdu::keyring::Keyring;
-use fencing_drivers::pdu::{self, Pdu, PduSettings};
-use fencing_drivers::redfish::{self, RedfishSettings};
-use fencing_drivers::{DeviceError, FenceDriver};
+use fencing_drivers::{DeviceError, DriverKind, FenceDriver, Parts, kind};
 use kube::Client;
 use std::collections::HashMap;
 use std::hash::RandomState;
@@ -105,7 +100,7 @@ pub(super) struct Maker {
     /// Logins that were refused, of all accounts.
     pub(super) refusals: Arc<Refusals>,
     /// What SNMPv3 makes of Secrets.
-    pub(super) keyring: Keyring,
+    pub(super) keyring: Arc<Keyring>,
     /// What was learned in sessions before.
     pub(super) pasts: Pasts,
     /// [`resolve::version`] of the FenceDevices as they are by now, by name.
@@ -144,22 +139,42 @@ impl Maker {
         node: &str,
         freshness: Freshness,
     ) -> Result<Access, DeviceError> {
-        match &device.spec {
-            FenceDeviceSpec {
-                redfish: Some(redfish),
-                ..
-            } => self.redfish(device, redfish, node, freshness).await,
-            FenceDeviceSpec {
-                ipmi: Some(ipmi), ..
-            } => self.ipmi(device, ipmi, node, freshness).await,
-            FenceDeviceSpec { pdu: Some(pdu), .. } => self.pdu(device, pdu, freshness).await,
-            FenceDeviceSpec {
-                manual: Some(_), ..
-            } => Ok(self.human()),
-            spec => Err(DeviceError::Unsupported {
-                driver: spec.driver_name(),
-            }),
+        let spec = &device.spec;
+        if spec.reads() == Reads::Human {
+            return Ok(self.human());
         }
+        let kind = kind(spec).ok_or(DeviceError::Unsupported {
+            driver: spec.driver_name(),
+        })?;
+        let address = kind.expand(node)?;
+        self.judge(&address)?;
+        let (opened, verification) = tokio::join!(
+            self.opened(device, kind.credential_keys(), freshness),
+            self.verification(kind.tls(), freshness)
+        );
+        let opened = opened.inspect_err(|error| {
+            // A Secret that is gone or spoilt opens nothing any more, and what it opened before is no longer needed.
+            if let (DeviceError::Credentials(_), Some(of)) = (error, &spec.credentials_ref) {
+                self.keyring.forget(&of.name);
+            }
+        })?;
+        judge_fleet(device, kind, &opened)?;
+        let past = kind.targets(node).pop();
+        let past = past.map(|target| self.pasts.of(target, opened.content));
+        let parts = Parts {
+            address: address.clone(),
+            secret: opened.secret.clone(),
+            credentials: Arc::clone(&opened.credentials),
+            verification: verification?,
+            rules: Arc::clone(&self.rules),
+            call_timeout: Duration::from_secs(spec.probe.timeout_seconds.into()),
+            command_timeout: COMMAND_TIMEOUT,
+            past: past.unwrap_or_default(),
+            keyring: Arc::clone(&self.keyring),
+            clock: self.clock,
+        };
+        let driver = (self.outside.device)(kind, parts)?;
+        Ok(self.guarded(driver, &address, opened))
     }
 
     /// Without a NodeFence nobody has been asked for a word.
@@ -170,98 +185,6 @@ impl Maker {
             trimmed_keys: Vec::new(),
             content: None,
         }
-    }
-
-    async fn pdu(
-        &self,
-        device: &FenceDevice,
-        pdu: &PduDriver,
-        freshness: Freshness,
-    ) -> Result<Access, DeviceError> {
-        let address = pdu::address(pdu)?;
-        self.judge(&address)?;
-        let keys = pdu::secret_keys(&pdu.snmp);
-        let found = self.opened(device, keys, freshness).await;
-        let opened = found.inspect_err(|error| {
-            // A Secret that is gone or spoilt opens nothing any more, and what it opened before is no longer needed.
-            if let (DeviceError::Credentials(_), Some(of)) = (error, &device.spec.credentials_ref) {
-                self.keyring.forget(&of.name);
-            }
-        })?;
-        let login = self
-            .keyring
-            .login(&opened.secret, &pdu.snmp, &opened.credentials)?;
-        let settings = PduSettings {
-            driver: pdu.clone(),
-            credentials: Arc::clone(&opened.credentials),
-            rules: Arc::clone(&self.rules),
-            call_timeout: call_timeout(device),
-            command_timeout: COMMAND_TIMEOUT,
-            clock: self.clock,
-        };
-        let driver = Pdu::with_login(settings, login)?;
-        Ok(self.guarded(Arc::new(driver), &address, opened))
-    }
-
-    async fn redfish(
-        &self,
-        device: &FenceDevice,
-        redfish: &RedfishDriver,
-        node: &str,
-        freshness: Freshness,
-    ) -> Result<Access, DeviceError> {
-        let address = Address::expand(&redfish.address, node)?;
-        self.judge(&address)?;
-        let (opened, verification) = tokio::join!(
-            self.opened(device, &LOGIN, freshness),
-            self.verification(&redfish.tls, freshness)
-        );
-        let opened = opened?;
-        let tls = &redfish.tls;
-        if tls.ca_ref.is_none() && tls.verification != TlsVerification::Pinned {
-            judge_fleet(device, &redfish.address, &opened)?;
-        }
-        // A path that is no system's is refused by the driver.
-        let target = redfish::target(&address, redfish.system_id.as_deref());
-        let past = target.map(|target| self.pasts.of(target, opened.content));
-        let driver = (self.outside.redfish)(RedfishSettings {
-            address: address.clone(),
-            system_id: redfish.system_id.clone(),
-            verification: verification?,
-            credentials: Arc::clone(&opened.credentials),
-            rules: Arc::clone(&self.rules),
-            call_timeout: call_timeout(device),
-            command_timeout: COMMAND_TIMEOUT,
-            past: past.unwrap_or_default(),
-            clock: self.clock,
-        })?;
-        Ok(self.guarded(driver, &address, opened))
-    }
-
-    async fn ipmi(
-        &self,
-        device: &FenceDevice,
-        ipmi: &IpmiDriver,
-        node: &str,
-        freshness: Freshness,
-    ) -> Result<Access, DeviceError> {
-        let address = Address::expand_host(&ipmi.address, ipmi.port, node)?;
-        self.judge(&address)?;
-        let opened = self.opened(device, &LOGIN, freshness).await?;
-        judge_fleet(device, &ipmi.address, &opened)?;
-        let target = ipmi::target(&address);
-        let driver = Ipmi::new(IpmiSettings {
-            address: address.clone(),
-            cipher_suite: ipmi.cipher_suite,
-            privilege: ipmi.privilege,
-            credentials: Arc::clone(&opened.credentials),
-            rules: Arc::clone(&self.rules),
-            call_timeout: call_timeout(device),
-            command_timeout: COMMAND_TIMEOUT,
-            past: self.pasts.of(target, opened.content),
-            clock: self.clock,
-        })?;
-        Ok(self.guarded(Arc::new(driver), &address, opened))
     }
 
     /// An address that is no name is judged before the Secret is even read.
@@ -285,19 +208,24 @@ impl Maker {
     }
 }
 
-/// Whoever registers a Node chooses its name: where that ends the host of a fleet's address, the Secret has to say where it may be sent (S16).
-fn judge_fleet(device: &FenceDevice, address: &str, opened: &Opened) -> Result<(), AddressError> {
+/// Whoever registers a Node chooses its name: where that ends the host of a fleet's address, and no certificate of ours is asked for, the Secret
+/// has to say where it may be sent (S16).
+fn judge_fleet(
+    device: &FenceDevice,
+    kind: &dyn DriverKind,
+    opened: &Opened,
+) -> Result<(), AddressError> {
+    let is_known =
+        |tls: &TlsSettings| tls.ca_ref.is_some() || tls.verification == TlsVerification::Pinned;
+    if kind.tls().is_some_and(is_known) {
+        return Ok(());
+    }
     let is_fleet = device.spec.node_selector.is_some();
-    if is_fleet && is_led_by_node_name(address) && !opened.credentials.names_hosts() {
+    if is_fleet && is_led_by_node_name(kind.written()) && !opened.credentials.names_hosts() {
         return Err(AddressError::Unbounded {
             secret: opened.secret.0.clone(),
             because: "an address that ends with ${node.name} needs it, or `tls.caRef`",
         });
     }
     Ok(())
-}
-
-/// How long one call to the device may take.
-fn call_timeout(device: &FenceDevice) -> Duration {
-    Duration::from_secs(device.spec.probe.timeout_seconds.into())
 }

@@ -92,12 +92,15 @@ impl Maker {
         }
     }
 
-    /// How the device's certificate is checked.
+    /// How the device's certificate is checked, where it has one.
     pub(super) async fn verification(
         &self,
-        tls: &TlsSettings,
+        tls: Option<&TlsSettings>,
         freshness: Freshness,
     ) -> Result<CertificateCheck, DeviceError> {
+        let Some(tls) = tls else {
+            return Ok(CertificateCheck::None);
+        };
         match tls.verification {
             TlsVerification::None => Ok(CertificateCheck::None),
             TlsVerification::Pinned => {

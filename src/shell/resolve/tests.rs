@@ -228,7 +228,7 @@ async fn two_devices_that_are_one_are_not_both_believed_by_a_level_that_needs_bo
             .zip(systems)
             .map(|(name, system)| {
                 let mut device = device(name);
-                if let Some(redfish) = &mut device.spec.redfish {
+                if let Some(redfish) = &mut device.spec.drivers.redfish {
                     redfish.system_id = Some(system.to_owned());
                 }
                 device

@@ -1,6 +1,7 @@
 //! Files and flags that `probe` cannot use: exit code 2, and nothing is sent.
 
 use crate::{operator, refusal};
+use fencing_api::drivers::supported;
 use std::path::Path;
 
 const FLEET: &str = r#"{"kind": "FenceDevice", "metadata": {"name": "a"}, "spec": {"nodeSelector": {}, "manual": {}}}"#;
@@ -130,7 +131,10 @@ fn a_file_without_one_device_of_one_driver_says_what_it_holds() {
         ),
         (
             OF_NONE,
-            "`spec` of FenceDevice `a` must set exactly one driver (`redfish`, `ipmi`, `pdu` or `manual`), it sets none; add one",
+            &format!(
+                "`spec` of FenceDevice `a` must set exactly one driver ({}), it sets none; add one",
+                supported()
+            ),
         ),
         (
             OF_TWO,

@@ -12,15 +12,15 @@ mod link;
 pub mod session;
 mod words;
 
-use super::address::{Address, AddressRules};
+use super::address::{Address, AddressError, AddressRules};
 use super::credentials::Credentials;
 use super::past::Past;
-use super::{DeviceError, FenceDriver, FenceSession};
+use super::{DeviceError, DriverKind, FenceDriver, FenceSession, Parts};
 use crate::clock::Clock;
 use codec::rakp::Privilege;
 use conversation::Conversation;
 use crypto::Suite;
-use fencing_api::drivers::IpmiPrivilege;
+use fencing_api::drivers::{IpmiDriver, IpmiPrivilege};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -90,10 +90,28 @@ impl Ipmi {
     }
 }
 
-/// [`FenceDriver::target`] of the device at this address, without its credentials.
-#[must_use]
-pub fn target(address: &Address) -> String {
-    address.to_string()
+impl DriverKind for IpmiDriver {
+    fn written(&self) -> &str {
+        &self.address
+    }
+
+    fn expand(&self, node: &str) -> Result<Address, AddressError> {
+        Address::expand_host(&self.address, self.port, node)
+    }
+
+    fn make(&self, parts: Parts) -> Result<Arc<dyn FenceDriver>, DeviceError> {
+        Ok(Arc::new(Ipmi::new(IpmiSettings {
+            address: parts.address,
+            cipher_suite: self.cipher_suite,
+            privilege: self.privilege,
+            credentials: parts.credentials,
+            rules: parts.rules,
+            call_timeout: parts.call_timeout,
+            command_timeout: parts.command_timeout,
+            past: parts.past,
+            clock: parts.clock,
+        })?))
+    }
 }
 
 impl FenceDriver for Ipmi {
@@ -102,7 +120,7 @@ impl FenceDriver for Ipmi {
     }
 
     fn target(&self) -> String {
-        target(&self.address)
+        self.address.to_string()
     }
 
     fn open(&self) -> Box<dyn FenceSession> {

@@ -67,7 +67,7 @@ impl Keyring {
     pub fn keep_those_of(&self, devices: &[&FenceDevice]) {
         let needed = |device: &&FenceDevice| {
             let secret = device.spec.credentials_ref.as_ref()?;
-            let pdu = device.spec.pdu.as_ref()?;
+            let pdu = device.spec.drivers.pdu.as_ref()?;
             Some((secret.name.clone(), pdu.snmp.clone()))
         };
         let needed: HashSet<Which> = devices.iter().filter_map(needed).collect();

@@ -14,7 +14,7 @@ pub mod snmp;
 
 use super::address::{Address, AddressError, AddressRules};
 use super::credentials::Credentials;
-use super::{DeviceError, FenceDriver, FenceSession};
+use super::{DeviceError, DriverKind, FenceDriver, FenceSession, Parts};
 use crate::clock::Clock;
 use fencing_api::pdu::{PduDriver, SnmpPrivacy, SnmpSettings, SnmpVersion};
 use outlets::Outlets;
@@ -198,6 +198,39 @@ fn security(snmp: &SnmpSettings, credentials: &Credentials) -> Result<Security, 
         snmp.privacy,
         credentials.value("privPassword"),
     )))
+}
+
+impl DriverKind for PduDriver {
+    fn credential_keys(&self) -> &'static [&'static str] {
+        secret_keys(&self.snmp)
+    }
+
+    fn written(&self) -> &str {
+        &self.address
+    }
+
+    fn expand(&self, _: &str) -> Result<Address, AddressError> {
+        address(self)
+    }
+
+    fn targets(&self, _: &str) -> Vec<String> {
+        targets(self).unwrap_or_default()
+    }
+
+    fn make(&self, parts: Parts) -> Result<Arc<dyn FenceDriver>, DeviceError> {
+        let login = parts
+            .keyring
+            .login(&parts.secret, &self.snmp, &parts.credentials)?;
+        let settings = PduSettings {
+            driver: self.clone(),
+            credentials: parts.credentials,
+            rules: parts.rules,
+            call_timeout: parts.call_timeout,
+            command_timeout: parts.command_timeout,
+            clock: parts.clock,
+        };
+        Ok(Arc::new(Pdu::with_login(settings, login)?))
+    }
 }
 
 impl FenceDriver for Pdu {

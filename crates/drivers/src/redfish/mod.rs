@@ -11,14 +11,15 @@ mod status;
 pub mod survey;
 mod task;
 
-use super::address::{Address, AddressRules};
+use super::address::{Address, AddressError, AddressRules};
 use super::credentials::Credentials;
 use super::error::printable;
 use super::http::Target;
 use super::past::Past;
 use super::tls::{self, CertificateCheck};
-use super::{Command, DeviceError, FenceDriver, FenceSession};
+use super::{Command, DeviceError, DriverKind, FenceDriver, FenceSession, Parts};
 use crate::clock::Clock;
+use fencing_api::device::{RedfishDriver, TlsSettings};
 use session::Session;
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,6 +114,41 @@ impl Redfish {
             command_timeout: settings.command_timeout,
             clock,
         })
+    }
+}
+
+impl DriverKind for RedfishDriver {
+    fn written(&self) -> &str {
+        &self.address
+    }
+
+    fn expand(&self, node: &str) -> Result<Address, AddressError> {
+        Address::expand(&self.address, node)
+    }
+
+    fn targets(&self, node: &str) -> Vec<String> {
+        let address = self.expand(node).ok();
+        // A path that is no system's is refused by the driver.
+        let target = address.and_then(|it| target(&it, self.system_id.as_deref()).ok());
+        target.into_iter().collect()
+    }
+
+    fn tls(&self) -> Option<&TlsSettings> {
+        Some(&self.tls)
+    }
+
+    fn make(&self, parts: Parts) -> Result<Arc<dyn FenceDriver>, DeviceError> {
+        Ok(Arc::new(Redfish::new(RedfishSettings {
+            address: parts.address,
+            system_id: self.system_id.clone(),
+            verification: parts.verification,
+            credentials: parts.credentials,
+            rules: parts.rules,
+            call_timeout: parts.call_timeout,
+            command_timeout: parts.command_timeout,
+            past: parts.past,
+            clock: parts.clock,
+        })?))
     }
 }
 

@@ -8,7 +8,8 @@ use super::{hosts, scan, selector};
 use crate::table::{count, quoted};
 use clap::ArgGroup;
 use fencing_api::device::{
-    CaKind, CaReference, FenceDevice, FenceDeviceSpec, RedfishDriver, SecretReference, TlsSettings,
+    CaKind, CaReference, Drivers, FenceDevice, FenceDeviceSpec, RedfishDriver, SecretReference,
+    TlsSettings,
 };
 use fencing_drivers::address::{Address, AddressError, AddressRules};
 use fencing_drivers::cidr::Cidr;
@@ -222,11 +223,14 @@ pub fn redfish(address: String, system_id: Option<String>, ca: Option<&str>) -> 
         ..TlsSettings::default()
     };
     FenceDeviceSpec {
-        redfish: Some(RedfishDriver {
-            address,
-            system_id,
-            tls,
-        }),
+        drivers: Drivers {
+            redfish: Some(RedfishDriver {
+                address,
+                system_id,
+                tls,
+            }),
+            ..Drivers::default()
+        },
         ..FenceDeviceSpec::default()
     }
 }

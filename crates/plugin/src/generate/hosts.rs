@@ -17,7 +17,7 @@ use super::devices::{
 };
 use super::document::Remark;
 use crate::table::quoted;
-use fencing_api::device::{FenceDeviceSpec, IpmiDriver};
+use fencing_api::device::{Drivers, FenceDeviceSpec, IpmiDriver};
 use fencing_api::names::is_dns_name;
 use fencing_cluster::client::AskError;
 use fencing_cluster::slim::SlimNode;
@@ -268,12 +268,15 @@ fn proposal(
             port,
             privilege,
         } => FenceDeviceSpec {
-            ipmi: Some(IpmiDriver {
-                address: host,
-                port,
-                cipher_suite: 17,
-                privilege,
-            }),
+            drivers: Drivers {
+                ipmi: Some(IpmiDriver {
+                    address: host,
+                    port,
+                    cipher_suite: 17,
+                    privilege,
+                }),
+                ..Drivers::default()
+            },
             ..FenceDeviceSpec::default()
         },
         BmcAddress::Other { scheme, address } => {

@@ -83,7 +83,7 @@ async fn keys_of_version_3_are_dropped_with_the_device_and_with_the_secret() {
 async fn an_address_that_nothing_may_be_sent_to_is_refused_before_the_secret_is_read() {
     let cluster = Cluster::new().await;
     let mut device = pdu("a", "w1", json!([3]), json!({}));
-    device.spec.pdu.as_mut().expect("a PDU").address = "169.254.169.254".to_owned();
+    device.spec.drivers.pdu.as_mut().expect("a PDU").address = "169.254.169.254".to_owned();
     assert_eq!(cluster.error(&device).await.reason(), "AddressNotAllowed");
     assert!(cluster.asked().is_empty());
 }
@@ -135,7 +135,7 @@ const OTHER_COLUMN: [&str; 2] = [
 /// Outlet 7, switched and read by these objects.
 fn generic(name: &str, node: &str, [control, status]: [&str; 2]) -> FenceDevice {
     let mut device = pdu(name, node, json!([7]), json!({}));
-    let pdu = device.spec.pdu.as_mut().expect("a PDU");
+    let pdu = device.spec.drivers.pdu.as_mut().expect("a PDU");
     pdu.model = PduModel::Generic;
     pdu.generic = Some(OutletTable {
         control_oid: control.to_owned(),
@@ -204,7 +204,7 @@ async fn an_outlet_is_known_in_every_spelling_of_its_address_and_while_its_node_
     let cluster = Cluster::new().await;
     let at = |name, node, address: &str| {
         let mut device = pdu(name, node, json!([7]), json!({}));
-        let pdu = device.spec.pdu.as_mut().expect("a PDU");
+        let pdu = device.spec.drivers.pdu.as_mut().expect("a PDU");
         address.clone_into(&mut pdu.address);
         device
     };

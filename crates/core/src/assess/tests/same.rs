@@ -4,7 +4,7 @@ use super::*;
 
 /// Its Redfish address, if it has one.
 pub fn target(device: &FenceDevice, _node: &str) -> Vec<String> {
-    let redfish = device.spec.redfish.iter();
+    let redfish = device.spec.drivers.redfish.iter();
     redfish.map(|redfish| redfish.address.clone()).collect()
 }
 
@@ -12,7 +12,7 @@ pub fn target(device: &FenceDevice, _node: &str) -> Vec<String> {
 fn at(node: &str, label: &str, address: &str) -> FenceDevice {
     let mut device = device(node, json!({"way": label}), "True", "Probed");
     let redfish = json!({"address": address});
-    device.spec.redfish = Some(serde_json::from_value(redfish).expect("a driver"));
+    device.spec.drivers.redfish = Some(serde_json::from_value(redfish).expect("a driver"));
     device
 }
 

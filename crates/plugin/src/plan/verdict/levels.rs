@@ -3,7 +3,7 @@
 use super::{DevicePlan, Fleet, Judged, Known, LevelPlan, Verdict, obstacle, once_open, told};
 use crate::control::{fact, lacking, way_out};
 use fencing_api::conditions::{READY, find};
-use fencing_api::device::FenceDevice;
+use fencing_api::device::{FenceDevice, Reads};
 use fencing_api::policy::{FenceMode, NodeFencingPolicy};
 use fencing_core::control::Control;
 use fencing_core::observed::NodeView;
@@ -27,7 +27,7 @@ pub(super) fn by_devices(
     let mut first_ready = None;
     for it in protection.levels {
         if first_ready.is_none() && it.is_ready {
-            first_ready = Some(it.devices.iter().all(|it| it.spec.manual.is_some()));
+            first_ready = Some(it.devices.iter().all(|it| it.spec.reads() == Reads::Human));
         } else if first_ready.is_none() && !it.devices.is_empty() {
             judged.passed_over += f64::from(it.level.timeout_seconds);
         }
@@ -78,7 +78,7 @@ fn device(device: &FenceDevice, node: &NodeView) -> DevicePlan {
     let status = device.status.as_ref();
     let ready = find(status.map_or(&[], |it| &it.conditions), READY);
     let ready = ready.filter(|_| readiness != Readiness::Ready);
-    let is_one_machines = device.spec.node_name.is_some() && device.spec.manual.is_none();
+    let is_one_machines = device.spec.node_name.is_some() && device.spec.reads() != Reads::Human;
     let never_off = is_one_machines && status.is_some_and(|it| it.last_off_time.is_none());
     let never_off = never_off.then(|| {
         "has never read Off, so that nobody knows whether it answers while its machine is off"

@@ -81,7 +81,7 @@ fn a_system_of_several_is_named_by_its_id() {
     let proposals = writing().proposals(&machines, &nodes, &[]);
     let ids = proposals.devices.iter().map(|it| {
         let spec = &it.device.spec;
-        let redfish = spec.redfish.as_ref().expect("redfish");
+        let redfish = spec.drivers.redfish.as_ref().expect("redfish");
         (spec.node_name.as_deref(), redfish.system_id.as_deref())
     });
     let expected = [(Some("worker-2"), Some("1")), (Some("worker-1"), Some("2"))];
@@ -102,7 +102,13 @@ fn a_part_that_cannot_be_reset_is_no_machine() {
         panic!("{} devices", proposals.devices.len());
     };
     assert!(proposal.is_complete);
-    let redfish = proposal.device.spec.redfish.as_ref().expect("redfish");
+    let redfish = proposal
+        .device
+        .spec
+        .drivers
+        .redfish
+        .as_ref()
+        .expect("redfish");
     assert_eq!(redfish.system_id.as_deref(), Some("1"));
     let text = text(&proposals).expect("YAML").replace("\n# ", " ");
     assert!(
