@@ -202,7 +202,7 @@ impl Admissions {
         };
         let budget = policy.map(|policy| policy.spec.budget.clone());
         // Which mode the policy is in may change by the hour; the incident goes as far as it froze.
-        let mode = policy.map_or(FenceMode::PowerOff, |_| fence.spec.fence.mode);
+        let mode = policy.map_or(FenceMode::PowerOff, |_| fence.spec.procedure.fence.mode);
         budget::admit(
             &mine,
             mode,

@@ -250,7 +250,7 @@ async fn may_go(clients: &Clients) -> Finding {
         Some(format!("Node {name} bears {}", ours.key))
     });
     let open = fences.iter().filter(|fence| {
-        let observes = fence.spec.fence.mode == FenceMode::Observe;
+        let observes = fence.spec.procedure.fence.mode == FenceMode::Observe;
         !fence.is_ended() && !observes
     });
     let open = open.map(|fence| {

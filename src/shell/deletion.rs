@@ -104,8 +104,10 @@ fn is_wanted(caches: &Caches) -> bool {
         .fences()
         .into_iter()
         .filter(|fence| !fence.is_ended());
-    policies.iter().any(|it| deletes_nodes(&it.spec.recovery))
-        || fences.any(|it| deletes_nodes(&it.spec.recovery))
+    policies
+        .iter()
+        .any(|it| deletes_nodes(&it.spec.procedure.recovery))
+        || fences.any(|it| deletes_nodes(&it.spec.procedure.recovery))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use fencing_api::fence::{NodeFence, NodeFenceSpec, Trigger, TriggerType};
 use fencing_api::policy::{
-    FenceMode, NodeFencingPolicy, PowerOnPolicy, PowerOnSettings, UnhealthyCondition,
+    ApprovalMode, FenceMode, NodeFencingPolicy, PowerOnPolicy, Procedure, UnhealthyCondition,
 };
 use fencing_cluster::client::MANAGER;
 use fencing_core::observed::NodeView;
@@ -34,9 +34,6 @@ pub fn new_fence(
         requested_by: None,
         reason: effective.window.is_some().then(|| effective.message()),
     };
-    let mut fence = policy.spec.fence.clone();
-    fence.mode = effective.mode;
-    fence.approval.mode = effective.approval;
     let spec = NodeFenceSpec {
         node_name: node.name.clone(),
         node_uid: Some(node.uid.clone()),
@@ -44,10 +41,7 @@ pub fn new_fence(
         policy_name: Some(policy.name_any()),
         policy_generation: policy.metadata.generation,
         trigger,
-        fence,
-        recovery: policy.spec.recovery.clone(),
-        release: policy.spec.release.clone(),
-        power_on: power_on(policy, effective.mode),
+        procedure: procedure(policy, effective.mode, effective.approval),
         desired_state: Default::default(),
         approval: None,
         manual_confirmation: None,
@@ -55,16 +49,16 @@ pub fn new_fence(
     NodeFence::new(&fence_name(node, policy, effective, condition), spec)
 }
 
-/// Nothing is turned on where a window keeps the operator from turning it off: the API server takes no such record.
-fn power_on(policy: &NodeFencingPolicy, mode: FenceMode) -> PowerOnSettings {
-    let asked = &policy.spec.power_on;
-    match mode {
-        FenceMode::PowerOff => asked.clone(),
-        FenceMode::Observe | FenceMode::ConfirmOnly => PowerOnSettings {
-            policy: PowerOnPolicy::Never,
-            ..asked.clone()
-        },
+/// What the policy does about a node in this mode. Nothing is turned on where a window keeps the operator from turning it off: the API server takes
+/// no such record.
+fn procedure(policy: &NodeFencingPolicy, mode: FenceMode, approval: ApprovalMode) -> Procedure {
+    let mut procedure = policy.spec.procedure.clone();
+    procedure.fence.mode = mode;
+    procedure.fence.approval.mode = approval;
+    if mode != FenceMode::PowerOff {
+        procedure.power_on.policy = PowerOnPolicy::Never;
     }
+    procedure
 }
 
 /// A record for a taint of ours whose own record is lost. It never leads to a taint: its mode only observes. The boot that was fenced is told by the
@@ -91,10 +85,7 @@ pub fn adopting_fence(node: &NodeView, name: &str) -> NodeFence {
         policy_name: None,
         policy_generation: None,
         trigger,
-        fence: Default::default(),
-        recovery: Default::default(),
-        release: Default::default(),
-        power_on: Default::default(),
+        procedure: Default::default(),
         desired_state: Default::default(),
         approval: None,
         manual_confirmation: None,
@@ -141,7 +132,8 @@ mod tests {
             (FenceMode::ConfirmOnly, PowerOnPolicy::Never),
             (FenceMode::Observe, PowerOnPolicy::Never),
         ] {
-            assert_eq!(power_on(&policy, mode).policy, expected, "{mode:?}");
+            let frozen = procedure(&policy, mode, ApprovalMode::Automatic);
+            assert_eq!(frozen.power_on.policy, expected, "{mode:?}");
         }
     }
 }

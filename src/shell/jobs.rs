@@ -114,7 +114,7 @@ pub async fn run(context: &Context, job: &Job) -> DeviceReply {
                 answers
             };
             // A machine that is still on is asked again and again where it is not turned off, and its pods are of no use then.
-            if job.settings.mode == FenceMode::ConfirmOnly {
+            if job.settings.mode() == FenceMode::ConfirmOnly {
                 let answers = answers.await;
                 let pods = match answers.iter().any(DeviceAnswer::is_off) {
                     true => pods_now(context, job).await,

@@ -104,7 +104,7 @@ pub fn settings(
     moments: Moments,
 ) -> Settings {
     let spec = &fence.spec;
-    let frozen = &spec.fence;
+    let frozen = &spec.procedure.fence;
     let reads = frozen.verification.consecutive_off_reads.max(2);
     let period = Duration::from_secs(frozen.verification.read_period_seconds.into());
     let human = spec.trigger.type_ == TriggerType::Manual;
@@ -127,23 +127,15 @@ pub fn settings(
         adopted: spec.trigger.type_ == TriggerType::External,
         not_before: moments.not_before,
         condition: HeldCondition::of(&spec.trigger),
-        mode: frozen.mode,
-        strategy: spec.recovery.strategy,
-        pod_deletion: spec.recovery.pod_deletion,
-        release: spec.release.mode,
+        procedure: spec.procedure.clone(),
         power_on: power_on(fence, node, live.map(|live| live.policy), clock::wall()),
-        detach_timeout: Duration::from_secs(spec.recovery.detach_timeout_seconds.into()),
-        release_timeout: Duration::from_secs(spec.release.timeout_seconds.into()),
         verification: Verification {
             off_reads_min: usize::try_from(reads).unwrap_or(2),
             window: period * (reads - 1),
         },
         read_period: period,
-        late_effect: Duration::from_secs(frozen.verification.late_effect_seconds.into()),
         levels,
         approval: approval(fence),
-        approval_timeout: Duration::from_secs(frozen.approval.timeout_seconds.into()),
-        approval_on_timeout: frozen.approval.on_timeout,
         unsupported: support::unsupported_fence(spec, None),
         confirmation: word,
         released: spec.desired_state == DesiredState::Released,
@@ -300,7 +292,10 @@ pub fn version(device: &FenceDevice) -> String {
 }
 
 fn approval(fence: &NodeFence) -> Approval {
-    match (&fence.spec.approval, fence.spec.fence.approval.mode) {
+    match (
+        &fence.spec.approval,
+        fence.spec.procedure.fence.approval.mode,
+    ) {
         (Some(given), _) => match given.decision {
             ApprovalDecision::Approved => Approval::Approved(given.user.clone()),
             ApprovalDecision::Denied => Approval::Denied(given.user.clone(), given.reason.clone()),
@@ -337,7 +332,7 @@ fn stop(
         ));
     }
     let (frozen, changed) = (
-        fence.spec.fence.mode,
+        fence.spec.procedure.fence.mode,
         fence.spec.policy_generation != policy.metadata.generation,
     );
     // Nobody can tell: before the claim that holds it, and under the claim it goes on as it was begun.
@@ -356,7 +351,13 @@ fn stop(
         ));
     }
     let is_answered = fence.spec.approval.is_some();
-    let replaced = window::replaced(name, &fence.spec.fence, is_answered, begun?, effective);
+    let replaced = window::replaced(
+        name,
+        &fence.spec.procedure.fence,
+        is_answered,
+        begun?,
+        effective,
+    );
     replaced.filter(|_| has_windows)
 }
 

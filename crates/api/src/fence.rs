@@ -18,10 +18,7 @@ use serde_json::json;
 use super::conditions::{ConditionStatus, SUCCEEDED, find};
 use super::crd;
 use super::crd::{frozen, rule_at};
-use super::settings::{
-    FenceMode, FenceSettings, PowerOnSettings, RecoverySettings, ReleaseSettings,
-    deleted_is_released, power_on_commanded, power_on_recovered, power_on_released,
-};
+use super::settings::{FenceMode, Procedure, procedure_rules};
 
 pub use super::fence_status::{
     Attempt, AttemptAction, AttemptResult, Evidence, EvidenceReading, NodeFenceStatus,
@@ -90,7 +87,7 @@ pub const FENCE_NAME_CHARS_MAX: usize = 54;
     )
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [
+#[schemars(extend("x-kubernetes-validations" = [vec![
     frozen("nodeName"),
     frozen("nodeUID"),
     frozen("bootID"),
@@ -128,11 +125,7 @@ pub const FENCE_NAME_CHARS_MAX: usize = 54;
         "`trigger.reason` and `trigger.requestedBy` must be set when `trigger.type` is 'Manual'",
         ".trigger",
     ),
-    power_on_released(),
-    power_on_recovered(),
-    power_on_commanded(),
-    deleted_is_released(),
-]))]
+], procedure_rules()].concat()))]
 pub struct NodeFenceSpec {
     /// The Node to fence.
     #[schemars(length(min = 1, max = 253))]
@@ -160,21 +153,9 @@ pub struct NodeFenceSpec {
     /// Why the node is fenced.
     pub trigger: Trigger,
 
-    /// How the machine is proven to be down, frozen when the incident began.
-    #[serde(default)]
-    pub fence: FenceSettings,
-
-    /// What is done with pods and volumes, frozen when the incident began.
-    #[serde(default)]
-    pub recovery: RecoverySettings,
-
-    /// When the taint is taken away, frozen when the incident began.
-    #[serde(default)]
-    pub release: ReleaseSettings,
-
-    /// Whether the machine is turned on again, frozen when the incident began.
-    #[serde(default)]
-    pub power_on: PowerOnSettings,
+    /// What is done about the node, frozen when the incident began.
+    #[serde(flatten)]
+    pub procedure: Procedure,
 
     /// `Released` lets the node go: it stops the fence before the taint, and asks for the release after it.
     #[serde(default)]
@@ -200,7 +181,7 @@ impl NodeFence {
 
     /// Is it open, and may it act on its node? One that only observes stands in nobody's way.
     pub fn may_act(&self) -> bool {
-        !self.is_ended() && self.spec.fence.mode != FenceMode::Observe
+        !self.is_ended() && self.spec.procedure.fence.mode != FenceMode::Observe
     }
 
     /// Does it keep this policy from opening an incident of its node? What only observes is in the way of its own policy alone.

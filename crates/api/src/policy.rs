@@ -14,16 +14,14 @@ use serde::{Deserialize, Serialize};
 
 use super::crd::{rule, rule_at};
 use super::selector::LabelSelector;
-use super::settings::{
-    deleted_is_released, power_on_commanded, power_on_recovered, power_on_released,
-};
+use super::settings::procedure_rules;
 
 pub use super::conditions::ConditionStatus;
 pub use super::min_healthy::MinHealthy;
 pub use super::policy_status::{EffectiveSettings, NodeFencingPolicyStatus, PolicyNodes};
 pub use super::settings::{
     ApprovalMode, ApprovalSettings, ApprovalTimeout, FenceLevel, FenceMode, FenceSettings,
-    LevelRequirement, PodDeletion, PowerOnPolicy, PowerOnSettings, RecoverySettings,
+    LevelRequirement, PodDeletion, PowerOnPolicy, PowerOnSettings, Procedure, RecoverySettings,
     RecoveryStrategy, ReleaseMode, ReleaseSettings, Verification,
 };
 pub use super::window::{PauseRequest, Weekday, Window};
@@ -94,18 +92,14 @@ pub use super::window::{PauseRequest, Weekday, Window};
     )
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [
-    power_on_released(),
-    power_on_recovered(),
-    power_on_commanded(),
-    deleted_is_released(),
+#[schemars(extend("x-kubernetes-validations" = [procedure_rules(), vec![
     rule_at(
         "!has(self.windows) || self.windows.all(window, !has(window.mode) || window.mode == 'Observe') \
          || (has(self.fence.levels) && size(self.fence.levels) > 0)",
         "`fence.levels` must have at least one entry unless the `mode` of every window is 'Observe'",
         ".fence.levels",
     ),
-]))]
+]].concat()))]
 pub struct NodeFencingPolicySpec {
     /// Nodes the policy is for. An empty selector is every node.
     pub node_selector: LabelSelector,
@@ -124,21 +118,9 @@ pub struct NodeFencingPolicySpec {
     )]
     pub unhealthy_conditions: Vec<UnhealthyCondition>,
 
-    /// How the machine is proven to be down, and how far the operator may go for that.
-    #[serde(default)]
-    pub fence: FenceSettings,
-
-    /// What is done with the node's pods and volumes once the machine is proven to be down.
-    #[serde(default)]
-    pub recovery: RecoverySettings,
-
-    /// When the out-of-service taint is taken away again.
-    #[serde(default)]
-    pub release: ReleaseSettings,
-
-    /// Whether the machine is turned on again afterwards.
-    #[serde(default)]
-    pub power_on: PowerOnSettings,
+    /// What is done about a node.
+    #[serde(flatten)]
+    pub procedure: Procedure,
 
     /// How many nodes may be fenced, so that an outage or a mistake cannot take the cluster down.
     #[serde(default)]

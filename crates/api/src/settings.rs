@@ -13,6 +13,54 @@ use super::selector::LabelSelector;
 /// One command to the devices of a level has so many seconds, however little its level leaves.
 pub const ORDER_SECONDS_MIN: u64 = 25;
 
+/// What is done about a node, from the fence to the power-on. A policy has it, each of its NodeFences freezes it (S15), and the decision reads it
+/// from there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Procedure {
+    /// How the machine is proven to be down, and how far the operator may go for that.
+    pub fence: FenceSettings,
+
+    /// What is done with the node's pods and volumes once the machine is proven to be down.
+    pub recovery: RecoverySettings,
+
+    /// When the out-of-service taint is taken away again.
+    pub release: ReleaseSettings,
+
+    /// Whether the machine is turned on again afterwards.
+    pub power_on: PowerOnSettings,
+}
+
+/// What its parts ask of each other.
+pub(super) fn procedure_rules() -> Vec<Value> {
+    vec![
+        // No machine is turned on while its node is out of service (S11), and where it stays so until the next boot there would never be one.
+        rule_at(
+            "self.powerOn.policy != 'AfterRecovery' || self.release.mode == 'AfterDetach'",
+            "`powerOn.policy` 'AfterRecovery' needs `release.mode` 'AfterDetach': no machine is turned on while its node is out of service",
+            ".powerOn.policy",
+        ),
+        // What turns the machine on is the release from the out-of-service taint: without the one there is never the other.
+        rule_at(
+            "self.powerOn.policy != 'AfterRecovery' || self.recovery.strategy == 'OutOfServiceTaint'",
+            "`powerOn.policy` 'AfterRecovery' needs `recovery.strategy` 'OutOfServiceTaint': a machine is turned on after the release of the taint",
+            ".powerOn.policy",
+        ),
+        // In mode ConfirmOnly no power command is ever sent, and what somebody else has turned off is theirs to turn on.
+        rule_at(
+            "self.powerOn.policy != 'AfterRecovery' || self.fence.mode == 'PowerOff'",
+            "`powerOn.policy` 'AfterRecovery' needs `fence.mode` 'PowerOff': only a machine that the operator has turned off is turned on",
+            ".powerOn.policy",
+        ),
+        // Of a Node that is deleted nothing is left that a release could wait for.
+        rule_at(
+            "self.recovery.strategy != 'DeleteNode' || self.release.mode == 'AfterDetach'",
+            "`recovery.strategy` 'DeleteNode' needs `release.mode` 'AfterDetach': a Node that is deleted has no taint that could stay",
+            ".release.mode",
+        ),
+    ]
+}
+
 /// How the machine is proven to be down, and how far the operator may go for that.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -287,42 +335,6 @@ pub enum ReleaseMode {
     AfterRecovery,
     /// When a human says so.
     Manual,
-}
-
-/// No machine is turned on while its node is out of service (S11), and where it stays so until the next boot there would never be one.
-pub(super) fn power_on_released() -> Value {
-    rule_at(
-        "self.powerOn.policy != 'AfterRecovery' || self.release.mode == 'AfterDetach'",
-        "`powerOn.policy` 'AfterRecovery' needs `release.mode` 'AfterDetach': no machine is turned on while its node is out of service",
-        ".powerOn.policy",
-    )
-}
-
-/// What turns the machine on is the release from the out-of-service taint: without the one there is never the other.
-pub(super) fn power_on_recovered() -> Value {
-    rule_at(
-        "self.powerOn.policy != 'AfterRecovery' || self.recovery.strategy == 'OutOfServiceTaint'",
-        "`powerOn.policy` 'AfterRecovery' needs `recovery.strategy` 'OutOfServiceTaint': a machine is turned on after the release of the taint",
-        ".powerOn.policy",
-    )
-}
-
-/// In mode ConfirmOnly no power command is ever sent, and what somebody else has turned off is theirs to turn on.
-pub(super) fn power_on_commanded() -> Value {
-    rule_at(
-        "self.powerOn.policy != 'AfterRecovery' || self.fence.mode == 'PowerOff'",
-        "`powerOn.policy` 'AfterRecovery' needs `fence.mode` 'PowerOff': only a machine that the operator has turned off is turned on",
-        ".powerOn.policy",
-    )
-}
-
-/// Of a Node that is deleted nothing is left that a release could wait for.
-pub(super) fn deleted_is_released() -> Value {
-    rule_at(
-        "self.recovery.strategy != 'DeleteNode' || self.release.mode == 'AfterDetach'",
-        "`recovery.strategy` 'DeleteNode' needs `release.mode` 'AfterDetach': a Node that is deleted has no taint that could stay",
-        ".release.mode",
-    )
 }
 
 /// Whether the machine is turned on again after the release.

@@ -133,7 +133,7 @@ impl<'a> Tally<'a> {
         devices: &Devices<'a>,
         judge: Judge<'_>,
     ) -> bool {
-        let mode = self.mode.unwrap_or(policy.spec.fence.mode);
+        let mode = self.mode.unwrap_or(policy.spec.procedure.fence.mode);
         let protection = devices.protection(policy, node, mode, judge);
         for it in protection.levels {
             if !it.devices.is_empty() {

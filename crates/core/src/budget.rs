@@ -51,7 +51,7 @@ impl Open {
             admitted: fence.was_admitted(),
             waits: None,
             created: created.map(|time| time.0.to_string()).unwrap_or_default(),
-            deletes: deletes_nodes(&fence.spec.recovery),
+            deletes: deletes_nodes(&fence.spec.procedure.recovery),
         }
     }
 }
@@ -319,7 +319,7 @@ pub fn deleted_nodes(fences: &[NodeFence], policy: &str, nodes: &[NodeView]) -> 
     let deleted = of_policy.filter(|fence| {
         let was_marked = |status: &NodeFenceStatus| status.taint_applied_time.is_some();
         let is_marked = fence.status.as_ref().is_some_and(was_marked);
-        deletes_nodes(&fence.spec.recovery) && is_marked && is_gone(&fence.spec.node_name)
+        deletes_nodes(&fence.spec.procedure.recovery) && is_marked && is_gone(&fence.spec.node_name)
     });
     deleted.map(|fence| fence.spec.node_name.clone()).collect()
 }

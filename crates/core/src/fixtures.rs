@@ -16,9 +16,7 @@ use super::proof::{Case, Proof, judge};
 use super::reading::{Identity, PowerState, Reading};
 use super::settings::{Approval, Record, Settings};
 use super::verification::{Require, Verification};
-use fencing_api::settings::{
-    ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
-};
+use fencing_api::settings::{FenceMode, Procedure};
 use proptest::test_runner::Config as ProptestConfig;
 use std::time::Duration;
 
@@ -50,26 +48,33 @@ pub fn settings() -> Settings {
         adopted: false,
         not_before: Duration::ZERO,
         condition: None,
-        mode: FenceMode::PowerOff,
-        strategy: RecoveryStrategy::OutOfServiceTaint,
-        pod_deletion: PodDeletion::Expedited,
-        release: ReleaseMode::AfterDetach,
+        procedure: procedure(),
         power_on: None,
-        detach_timeout: Duration::from_secs(60),
-        release_timeout: Duration::from_secs(60),
         verification: verification(),
         read_period: Duration::from_millis(20),
-        late_effect: Duration::from_secs(60),
         levels: vec![level()],
         approval: Approval::NotNeeded,
-        approval_timeout: Duration::from_secs(3600),
-        approval_on_timeout: ApprovalTimeout::Wait,
         unsupported: None,
         confirmation: None,
         released: false,
         stop: None,
         record: Record::default(),
     }
+}
+
+/// Mode PowerOff, and times that a test does not wait long for.
+fn procedure() -> Procedure {
+    let mut procedure = Procedure::default();
+    procedure.fence.mode = FenceMode::PowerOff;
+    procedure.recovery.detach_timeout_seconds = 60;
+    procedure.release.timeout_seconds = 60;
+    procedure
+}
+
+/// The same settings, but for this of the policy.
+pub fn asking(mut settings: Settings, change: impl FnOnce(&mut Procedure)) -> Settings {
+    change(&mut settings.procedure);
+    settings
 }
 
 /// One device, `bmc`, that must be [`MACHINE`]'s.

@@ -109,7 +109,7 @@ fn may_land<'a>(
     node: &NodeView,
 ) -> impl Iterator<Item = (AttemptAction, u64)> + use<'a> {
     let is_met = fence.may_be_about(&node.name, Some(&node.uid), Some(&node.boot_id));
-    let seconds = fence.spec.fence.landing_seconds();
+    let seconds = fence.spec.procedure.fence.landing_seconds();
     let commands = fence.commands_that_may_land().filter(move |_| is_met);
     commands.map(move |action| (action, seconds))
 }

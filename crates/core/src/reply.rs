@@ -102,7 +102,7 @@ pub fn learn(settings: &Settings, memory: &mut Memory, asked: Asked, reply: Repl
                 Asked::Evict => memory.under_claim.evicted = true,
                 // Whoever takes it away before the Node is read again is somebody else.
                 Asked::Taint => memory.taint.seen = true,
-                Asked::DropClaim => memory.forget_claim(now + settings.late_effect),
+                Asked::DropClaim => memory.forget_claim(now + settings.late_effect()),
                 _ => {}
             }
         }

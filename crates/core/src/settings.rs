@@ -7,9 +7,7 @@ use super::observed::{DETACHING, NodeView, OUT_OF_SERVICE};
 use super::power_on::{PowerOn, Tries};
 use super::taint;
 use super::verification::Verification;
-use fencing_api::settings::{
-    ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
-};
+use fencing_api::settings::{FenceMode, Procedure, RecoveryStrategy};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -130,34 +128,18 @@ pub struct Settings {
     pub not_before: Duration,
     /// The condition that has to hold until then; none: a human or another system asked.
     pub condition: Option<HeldCondition>,
-    /// How far to go.
-    pub mode: FenceMode,
-    /// What to do with the proof.
-    pub strategy: RecoveryStrategy,
-    /// Who deletes the stuck pods.
-    pub pod_deletion: PodDeletion,
-    /// When the taint goes.
-    pub release: ReleaseMode,
+    /// What the policy asks for, as the NodeFence has frozen it.
+    pub procedure: Procedure,
     /// The machine is turned on again after the release; none: never.
     pub power_on: Option<PowerOn>,
-    /// Until the detach counts as stuck.
-    pub detach_timeout: Duration,
-    /// Until the release counts as stuck.
-    pub release_timeout: Duration,
     /// The policy's demands on a proof.
     pub verification: Verification,
     /// Time between two readings.
     pub read_period: Duration,
-    /// How long an off command of unknown outcome may still land.
-    pub late_effect: Duration,
     /// Ways to fence.
     pub levels: Vec<Level>,
     /// A human's word.
     pub approval: Approval,
-    /// How long it is waited for.
-    pub approval_timeout: Duration,
-    /// What happens when nobody gave one in time.
-    pub approval_on_timeout: ApprovalTimeout,
     /// What the NodeFence asks for that this version cannot do: it is held.
     pub unsupported: Option<String>,
     /// A human's word that the machine is off.
@@ -171,14 +153,39 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// How far to go.
+    pub fn mode(&self) -> FenceMode {
+        self.procedure.fence.mode
+    }
+
+    /// How long an off command of unknown outcome may still land.
+    pub fn late_effect(&self) -> Duration {
+        seconds(self.procedure.fence.verification.late_effect_seconds)
+    }
+
+    /// How long an approval is waited for.
+    pub fn approval_timeout(&self) -> Duration {
+        seconds(self.procedure.fence.approval.timeout_seconds)
+    }
+
+    /// Until the detach counts as stuck.
+    pub fn detach_timeout(&self) -> Duration {
+        seconds(self.procedure.recovery.detach_timeout_seconds)
+    }
+
+    /// Until the release counts as stuck.
+    pub fn release_timeout(&self) -> Duration {
+        seconds(self.procedure.release.timeout_seconds)
+    }
+
     /// Are the volumes detached by the operator, and the Node deleted then?
     pub fn deletes_node(&self) -> bool {
-        self.strategy == RecoveryStrategy::DeleteNode
+        self.procedure.recovery.strategy == RecoveryStrategy::DeleteNode
     }
 
     /// Is the machine only proven down, for others to free what is on it (`NodeConfirmedDown`)? They go by it from then on.
     pub fn only_proves(&self) -> bool {
-        self.strategy == RecoveryStrategy::None
+        self.procedure.recovery.strategy == RecoveryStrategy::None
     }
 
     /// The key of the mark that it sets.
@@ -208,6 +215,10 @@ impl Settings {
         let all = self.levels.iter().flat_map(|level| &level.devices);
         all.filter(move |device| !device.manual && !device.outlets && !is_own(device))
     }
+}
+
+fn seconds(count: u32) -> Duration {
+    Duration::from_secs(count.into())
 }
 
 #[cfg(test)]

@@ -9,12 +9,20 @@ use fencing_api::settings::{RecoverySettings, RecoveryStrategy};
 
 /// What keeps this policy from acting; none: it can. `rights` says what the operator may not do that deleting a Node takes.
 pub fn unsupported(spec: &NodeFencingPolicySpec, rights: Option<&str>) -> Option<String> {
-    not_allowed(&spec.recovery, rights, "so the policy does nothing")
+    not_allowed(
+        &spec.procedure.recovery,
+        rights,
+        "so the policy does nothing",
+    )
 }
 
 /// What keeps this NodeFence from being acted upon; none: nothing does.
 pub fn unsupported_fence(spec: &NodeFenceSpec, rights: Option<&str>) -> Option<String> {
-    not_allowed(&spec.recovery, rights, "so nothing is done before that")
+    not_allowed(
+        &spec.procedure.recovery,
+        rights,
+        "so nothing is done before that",
+    )
 }
 
 /// Does the policy, or the NodeFence, have its Nodes deleted?

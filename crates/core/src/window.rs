@@ -48,7 +48,7 @@ pub struct Effective {
 impl Effective {
     /// What the policy says without its windows.
     pub fn without_windows(policy: &NodeFencingPolicy) -> Self {
-        let fence = &policy.spec.fence;
+        let fence = &policy.spec.procedure.fence;
         Self {
             mode: fence.mode,
             approval: fence.approval.mode,
@@ -112,7 +112,7 @@ pub fn effective(policy: &NodeFencingPolicy, now: Timestamp) -> Result<Effective
         .iter()
         .map(|hours| hours.openings(now))
         .collect();
-    let (fence, windows) = (&policy.spec.fence, &policy.spec.windows);
+    let (fence, windows) = (&policy.spec.procedure.fence, &policy.spec.windows);
     let open_at = |moment: Timestamp| {
         let mut all = windows.iter().zip(&openings);
         let open = all.find(|(_, openings)| openings.iter().any(|it| it.contains(&moment)));
@@ -151,7 +151,7 @@ pub fn unusable(policy: &NodeFencingPolicy) -> Option<Unusable> {
 
 /// The mode that holds now. Of a policy whose windows cannot be used it is nobody's concern: it does nothing.
 pub fn mode(policy: &NodeFencingPolicy, now: Timestamp) -> FenceMode {
-    effective(policy, now).map_or(policy.spec.fence.mode, |it| it.mode)
+    effective(policy, now).map_or(policy.spec.procedure.fence.mode, |it| it.mode)
 }
 
 /// The next moment at which one of these policies says something else.

@@ -161,7 +161,9 @@ impl Answer {
     /// What it does, or does not stop any more.
     fn note(self, fence: &NodeFence) -> Option<String> {
         match self {
-            Self::Approve => Some(fences::what_a_yes_does(fence.spec.fence.mode).to_owned()),
+            Self::Approve => {
+                Some(fences::what_a_yes_does(fence.spec.procedure.fence.mode).to_owned())
+            }
             Self::Deny => not_stopped(fence),
             Self::Cancel | Self::Release => not_let_go(fence),
         }
@@ -174,7 +176,7 @@ impl Answer {
 /// Why nobody does unasked.
 fn past_denial(fence: &NodeFence, denied: &str) -> Result<String, String> {
     let name = fence.name_any();
-    match fence.spec.fence.mode {
+    match fence.spec.procedure.fence.mode {
         FenceMode::PowerOff => Err(format!(
             "{denied}; NodeFence {name} powers the machine off: ask that person first, then add --override-denial"
         )),
@@ -221,7 +223,7 @@ fn approved_in_vain(fence: &NodeFence) -> Option<String> {
     let (stage, message) = (fences::stage(fence), fences::message(fence));
     let held = fences::held(fence).and_then(HeldBy::named);
     let way_out = match held {
-        _ if fence.spec.fence.mode == FenceMode::Observe => format!(
+        _ if fence.spec.procedure.fence.mode == FenceMode::Observe => format!(
             "mode Observe never acts; to fence the node: {} --reason WHY (--mode PowerOff powers its machine off)",
             fences::anew(fence)
         ),
@@ -246,7 +248,7 @@ fn approved_in_vain(fence: &NodeFence) -> Option<String> {
 /// Why a denial would change nothing: it stops a fence until the node is out of service, and after that only that its machine is turned on.
 fn denied_in_vain(fence: &NodeFence) -> Option<String> {
     let is_marked = fence.is_out_of_service();
-    let turns_on = fence.spec.power_on.policy != PowerOnPolicy::Never;
+    let turns_on = fence.spec.procedure.power_on.policy != PowerOnPolicy::Never;
     (is_marked && !turns_on).then(|| {
         let name = fence.name_any();
         let let_go = fences::let_go(fence);

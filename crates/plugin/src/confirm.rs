@@ -206,7 +206,7 @@ fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
         // It asks no FenceDevice, and they are not probed while it is open.
         return Ok(());
     }
-    if fence.spec.fence.mode == FenceMode::Observe {
+    if fence.spec.procedure.fence.mode == FenceMode::Observe {
         return Err(format!(
             "NodeFence {} is in mode Observe and acts on no confirmation; confirm another: kubectl fence now {} --mode ConfirmOnly --reason WHY",
             fence.name_any(),

@@ -118,7 +118,7 @@ pub fn is_awaited(fence: &NodeFence) -> bool {
 
 /// Is the answer still to come that its policy asks for? It waits for a human before any brake, and one that observes waits for nobody.
 pub fn is_asked_first(fence: &NodeFence) -> bool {
-    let settings = &fence.spec.fence;
+    let settings = &fence.spec.procedure.fence;
     let is_asked = settings.approval.mode == ApprovalMode::Manual;
     is_asked && settings.mode != FenceMode::Observe && fence.spec.approval.is_none()
 }
@@ -176,7 +176,7 @@ pub fn let_go(fence: &NodeFence) -> Option<String> {
 /// How somebody has its node fenced anew, but for the reason: no further than this one goes, whatever its policy does; one that observes acts on nothing.
 pub fn anew(fence: &NodeFence) -> String {
     let node = &fence.spec.node_name;
-    let mode = match fence.spec.fence.mode {
+    let mode = match fence.spec.procedure.fence.mode {
         FenceMode::Observe => FenceMode::ConfirmOnly,
         mode => mode,
     };
@@ -185,7 +185,7 @@ pub fn anew(fence: &NodeFence) -> String {
 
 /// What that does.
 pub fn once_more(fence: &NodeFence) -> &'static str {
-    match fence.spec.fence.mode {
+    match fence.spec.procedure.fence.mode {
         FenceMode::PowerOff => "power its machine off and fence it",
         FenceMode::ConfirmOnly | FenceMode::Observe => "fence it once its machine is off",
     }

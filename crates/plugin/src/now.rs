@@ -10,7 +10,8 @@ use fencing_api::fence::{
 };
 use fencing_api::policy::NodeFencingPolicy;
 use fencing_api::settings::{
-    ApprovalSettings, FenceMode, FenceSettings, PowerOnSettings, RecoverySettings, ReleaseSettings,
+    ApprovalSettings, FenceMode, FenceSettings, PowerOnSettings, Procedure, RecoverySettings,
+    ReleaseSettings,
 };
 use fencing_core::hold::HeldBy;
 use fencing_core::observed::{NodeView, Ready};
@@ -71,7 +72,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     };
     let fence = wanted(&node, &policies, &all, wish).map_err(Error::No)?;
     let denied = fences::denied(&node, &all).filter(|_| !args.override_denial);
-    let denied = denied.map(|it| past_denial(&it.words, fence.spec.fence.mode));
+    let denied = denied.map(|it| past_denial(&it.words, fence.spec.procedure.fence.mode));
     let said = denied.transpose().map_err(Error::No)?;
     let write = args.dry_run.write("node-fencing-fencer");
     let made: NodeFence = cluster.create(&fence, &write).await?;
@@ -138,7 +139,7 @@ pub fn wanted(
             "no policy selects Node {name}, so its devices are not known; write a NodeFence by hand (docs/how-to/people.md)"
         ));
     };
-    let spec = &policy.spec;
+    let spec = &policy.spec.procedure;
     let fence = FenceSettings {
         mode: wish.mode.unwrap_or(spec.fence.mode),
         // Who asks for it now does not want to be asked.
@@ -167,19 +168,21 @@ pub fn wanted(
             requested_by: Some(wish.user),
             reason: Some(wish.reason),
         },
-        fence,
-        // The machine is turned on again only by this release, after this remedy.
-        recovery: match wish.turns_on {
-            Some(_) => RecoverySettings::default(),
-            None => spec.recovery.clone(),
-        },
-        release: match wish.turns_on {
-            Some(_) => ReleaseSettings::default(),
-            None => spec.release.clone(),
-        },
-        power_on: match turns_on {
-            true => wish.turns_on.unwrap_or_else(|| spec.power_on.clone()),
-            false => PowerOnSettings::default(),
+        procedure: Procedure {
+            fence,
+            // The machine is turned on again only by this release, after this remedy.
+            recovery: match wish.turns_on {
+                Some(_) => RecoverySettings::default(),
+                None => spec.recovery.clone(),
+            },
+            release: match wish.turns_on {
+                Some(_) => ReleaseSettings::default(),
+                None => spec.release.clone(),
+            },
+            power_on: match turns_on {
+                true => wish.turns_on.unwrap_or_else(|| spec.power_on.clone()),
+                false => PowerOnSettings::default(),
+            },
         },
         desired_state: DesiredState::Fenced,
         approval: None,

@@ -342,7 +342,7 @@ fn incident(fence: &NodeFence, denied: Option<String>) -> Incident {
         node: fence.spec.node_name.clone(),
         fence: fence.name_any(),
         policy: fence.spec.policy_name.clone(),
-        mode: fence.spec.fence.mode,
+        mode: fence.spec.procedure.fence.mode,
         stage: fences::stage(fence).to_owned(),
         stage_start_time: status.and_then(|it| it.stage_start_time),
         stage_deadline_time: status
@@ -354,7 +354,7 @@ fn incident(fence: &NodeFence, denied: Option<String>) -> Incident {
         said: words_of_people(fence),
         power_readings: status.map_or_else(Vec::new, |it| it.power_readings.clone()),
         approval: fences::is_awaited(fence)
-            .then(|| fences::what_a_yes_does(fence.spec.fence.mode).to_owned()),
+            .then(|| fences::what_a_yes_does(fence.spec.procedure.fence.mode).to_owned()),
         brake: fences::brake(fence).map(str::to_owned),
         commands: fences::commands(fence, denied.is_some()),
         denied,

@@ -109,7 +109,7 @@ fn is_late(due: Timestamp, now: Timestamp) -> bool {
 
 /// How a human has it fenced, but for the reason, as far as its policy goes; under one that observes a fence in its mode would do no more than it does.
 pub fn fence_now(policy: Option<&NodeFencingPolicy>, node: &str) -> String {
-    let mode = policy.map(|it| match it.spec.fence.mode {
+    let mode = policy.map(|it| match it.spec.procedure.fence.mode {
         FenceMode::Observe => FenceMode::ConfirmOnly,
         mode => mode,
     });

@@ -95,7 +95,7 @@ impl Round<'_> {
         };
         let early = EarlyDrivers::of(
             self.context,
-            settings.mode,
+            settings.mode(),
             level,
             &settings.node,
             early::LIFE,

@@ -115,7 +115,9 @@ impl Round<'_> {
     /// those nobody knows.
     fn longest_window(&self) -> Duration {
         let policies = self.context.caches.policies();
-        let windows = policies.iter().map(|it| it.spec.fence.landing_seconds());
+        let windows = policies
+            .iter()
+            .map(|it| it.spec.procedure.fence.landing_seconds());
         Duration::from_secs(windows.max().unwrap_or_default())
     }
 
@@ -148,5 +150,5 @@ impl Round<'_> {
 
 /// Is it open, and may it turn its machine on yet?
 fn may_turn_on(fence: &NodeFence) -> bool {
-    fence.spec.power_on.policy == PowerOnPolicy::AfterRecovery && !fence.is_ended()
+    fence.spec.procedure.power_on.policy == PowerOnPolicy::AfterRecovery && !fence.is_ended()
 }

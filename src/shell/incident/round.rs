@@ -232,7 +232,7 @@ impl Round<'_> {
             return None;
         }
         // Neither takes a place in a budget: the one does nothing, the other nothing yet.
-        if settings.mode == FenceMode::Observe || settings.approval == Approval::Awaited {
+        if settings.mode() == FenceMode::Observe || settings.approval == Approval::Awaited {
             return None;
         }
         let policy = policy.filter(|_| !settings.human);

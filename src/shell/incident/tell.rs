@@ -139,7 +139,7 @@ impl Round<'_> {
             fence: settings.fence.clone(),
             node: settings.node.clone(),
             policy: self.fence.spec.policy_name.clone().unwrap_or_default(),
-            mode: format!("{:?}", settings.mode),
+            mode: format!("{:?}", settings.mode()),
             stage: decision.stage.to_string(),
             stage_started_wall: status.stage_start_time.unwrap_or_else(clock::wall),
             deadline_wall: status.stage_deadline_time,

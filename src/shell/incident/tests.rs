@@ -262,10 +262,9 @@ async fn only_what_was_read_beside_a_write_that_succeeded_is_kept() {
         };
         let stuck = fixtures::pod("db-0");
         round.incident.memory.under_claim.pods = Some(vec![stuck.clone()]);
-        let settings = Settings {
-            pod_deletion,
-            ..fixtures::settings()
-        };
+        let settings = fixtures::asking(fixtures::settings(), |it| {
+            it.recovery.pod_deletion = pod_deletion
+        });
         let now = clock::since_boot();
         round.store_evidence(&settings, &evidence(), now).await;
         let beside_evidence = round.incident.ahead.take().is_some();

@@ -191,7 +191,7 @@ pub(super) async fn witnesses(context: &Context, job: &Job) -> Vec<DeviceAnswer>
 /// that is looked at when the readings are judged: the machine may take a moment to go down.
 async fn kubelet_answers(context: &Context, job: &Job) -> bool {
     // Nor was anything commanded by a human's word.
-    if job.settings.mode != FenceMode::ConfirmOnly && !job.level.is_manual() {
+    if job.settings.mode() != FenceMode::ConfirmOnly && !job.level.is_manual() {
         return false;
     }
     match observe::node(context, &job.settings.node).await {

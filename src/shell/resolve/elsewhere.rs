@@ -17,7 +17,7 @@ pub fn elsewhere(settings: &Settings, fences: &[NodeFence]) -> ForeignCommands {
         let open: Vec<AttemptAction> = other.commands_that_may_land().collect();
         let window = match open.is_empty() {
             true => Duration::ZERO,
-            false => Duration::from_secs(other.spec.fence.landing_seconds()),
+            false => Duration::from_secs(other.spec.procedure.fence.landing_seconds()),
         };
         ForeignCommands {
             off: all.off || open.contains(&AttemptAction::PowerOff),

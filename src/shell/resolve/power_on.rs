@@ -20,12 +20,12 @@ pub fn power_on(
     wall_now: Timestamp,
 ) -> Option<PowerOn> {
     let spec = &fence.spec;
-    if spec.power_on.policy == PowerOnPolicy::Never {
+    if spec.procedure.power_on.policy == PowerOnPolicy::Never {
         return None;
     }
     let is_human = spec.trigger.type_ == TriggerType::Manual;
     let narrowed = || {
-        let asked = policy.map(|policy| policy.spec.power_on.policy);
+        let asked = policy.map(|policy| policy.spec.procedure.power_on.policy);
         let name = spec.policy_name.as_deref().unwrap_or_default();
         (asked == Some(PowerOnPolicy::Never)).then(|| {
             format!(
@@ -42,8 +42,8 @@ pub fn power_on(
     let policy = policy.filter(|_| !is_human);
     let kept_off = node.and_then(|node| power_on_exclusion(policy, node, wall_now));
     Some(PowerOn {
-        delay: Duration::from_secs(spec.power_on.delay_seconds.into()),
-        timeout: Duration::from_secs(spec.power_on.timeout_seconds.into()),
+        delay: Duration::from_secs(spec.procedure.power_on.delay_seconds.into()),
+        timeout: Duration::from_secs(spec.procedure.power_on.timeout_seconds.into()),
         stop: no(fence).or_else(stopped),
         hold: kept_off.map(|kept_off| kept_off.message),
     })

@@ -119,7 +119,7 @@ async fn a_fence_that_runs_keeps_its_own_mode_and_two_readings_at_least() {
     };
     for (asked, read) in [(0, 2), (1, 2), (2, 2), (5, 5)] {
         let settings = resolved(&fence("ConfirmOnly", asked));
-        assert_eq!(settings.mode, FenceMode::ConfirmOnly);
+        assert_eq!(settings.mode(), FenceMode::ConfirmOnly);
         assert_eq!(settings.verification.off_reads_min, read);
         let gaps = u32::try_from(read - 1).expect("a small number");
         assert_eq!(settings.verification.window, settings.read_period * gaps);
@@ -133,10 +133,11 @@ async fn the_times_of_a_level_and_of_its_readings_are_those_of_the_policy() {
     let mut fence = fence("PowerOff", 4);
     let verification =
         json!({"consecutiveOffReads": 4, "readPeriodSeconds": 7, "lateEffectSeconds": 91});
-    fence.spec.fence.verification = serde_json::from_value(verification).expect("a verification");
+    fence.spec.procedure.fence.verification =
+        serde_json::from_value(verification).expect("a verification");
     let level =
         json!({"name": "odd", "attempts": 9, "retryPeriodSeconds": 17, "timeoutSeconds": 333});
-    fence.spec.fence.levels = vec![serde_json::from_value(level).expect("a level")];
+    fence.spec.procedure.fence.levels = vec![serde_json::from_value(level).expect("a level")];
     let moments = Moments {
         not_before: Duration::ZERO,
         word_given: None,
@@ -148,7 +149,7 @@ async fn the_times_of_a_level_and_of_its_readings_are_those_of_the_policy() {
     let seconds = Duration::from_secs;
     assert_eq!(settings.read_period, seconds(7));
     assert_eq!(settings.verification.window, seconds(21));
-    assert_eq!(settings.late_effect, seconds(91));
+    assert_eq!(settings.late_effect(), seconds(91));
     let level = &settings.levels[0];
     assert_eq!(level.attempts_max, 9);
     assert_eq!(level.retry_period, seconds(17));
@@ -269,7 +270,7 @@ fn turning_on(changes: serde_json::Value) -> NodeFence {
 fn asking_policy(power_on: &str) -> NodeFencingPolicy {
     let mut policy = policy("PowerOff");
     let settings = json!({"policy": power_on});
-    policy.spec.power_on = serde_json::from_value(settings).expect("settings");
+    policy.spec.procedure.power_on = serde_json::from_value(settings).expect("settings");
     policy
 }
 

@@ -187,7 +187,7 @@ fn paused(policy: &NodeFencingPolicy, now: Timestamp) -> Option<String> {
 }
 
 fn levels_without_device(policy: &NodeFencingPolicy, tally: &Tally<'_>) -> Vec<String> {
-    let levels = policy.spec.fence.levels.iter();
+    let levels = policy.spec.procedure.fence.levels.iter();
     levels
         .filter(|level| !tally.levels_served.contains(level.name.as_str()))
         .map(|level| format!("`{}`", level.name))
@@ -217,7 +217,7 @@ fn warnings(policy: &NodeFencingPolicy, tally: &Tally<'_>, world: &World<'_>) ->
             hasty.status.as_str()
         ));
     }
-    if policy.spec.release.mode == ReleaseMode::AfterDetach
+    if policy.spec.procedure.release.mode == ReleaseMode::AfterDetach
         && let Some(driver) = wants_recovery(world.attached, &tally.nodes)
     {
         warnings.push(format!(

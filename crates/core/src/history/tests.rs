@@ -266,11 +266,11 @@ fn of_records_whose_command_may_land_the_last_one_stays() {
     // The later one's command has less time: whoever waits only for that waits too short.
     let slow = |late: u32| {
         let mut fence = first.clone();
-        fence.spec.fence.verification.late_effect_seconds = late;
+        fence.spec.procedure.fence.verification.late_effect_seconds = late;
         fence
     };
     let second = record("second", 2, "u0", &["PowerOff"]);
-    let known = second.spec.fence.verification.late_effect_seconds;
+    let known = second.spec.procedure.fence.verification.late_effect_seconds;
     assert_eq!(gone(&[slow(known), second.clone()]), "first");
     assert_eq!(gone(&[slow(known + 1), second]), "");
     // A human's stays as long as they like, and is about the boot that its status names.

@@ -93,7 +93,7 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision 
         let message = r.memory.tries.last_failure.clone().unwrap_or_default();
         return in_trouble(r.memory, wait(busy_stage(r.memory), message)).until(at);
     }
-    forget_other_devices(r.memory, &level, r.moment.now + r.settings.late_effect);
+    forget_other_devices(r.memory, &level, r.moment.now + r.settings.late_effect());
     // Whoever was told of the proof may have turned the machine on: it is neither read again nor told off.
     if r.memory.under_claim.readings.is_none() && is_confirmed_down(r, node) {
         return confirmed_down(r, node, claim);
@@ -102,7 +102,7 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision 
         let message = format!("{message}, or release this NodeFence");
         return try_again(r, message);
     }
-    if r.settings.mode == FenceMode::PowerOff
+    if r.settings.mode() == FenceMode::PowerOff
         && !level.is_manual()
         && !r.memory.trust.is_contradicted()
         && let Some(decision) = renewed(r, node).or_else(|| power_off(r, &level))
@@ -143,7 +143,7 @@ fn waited_for(r: &Round<'_>, node: &NodeView, level: &Level) -> String {
 /// missing, or not known to be there. What has been commanded is seen through, for a machine that is off and whose pods are still bound to it is
 /// worse; the API server then says which right it is (S20).
 fn not_to_be_built_on(r: &Round<'_>) -> Option<String> {
-    if r.settings.mode == FenceMode::Observe {
+    if r.settings.mode() == FenceMode::Observe {
         return Some("is nobody's and goes: mode Observe claims no Node".to_owned());
     }
     let is_commanded = r.memory.commands.attempt.is_some()
@@ -189,7 +189,8 @@ fn undated(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision {
 fn take_over(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision {
     if r.memory.claim.as_ref().is_some_and(|held| held.seen) {
         r.memory.rival_until = Some(rival_until(r.moment.now, &r.moment.nonce));
-        r.memory.forget_claim(r.moment.now + r.settings.late_effect);
+        r.memory
+            .forget_claim(r.moment.now + r.settings.late_effect());
     }
     if let Some(until) = r.memory.rival_until.filter(|until| r.moment.now < *until) {
         let message = format!(
@@ -228,7 +229,8 @@ fn take_over(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision {
     r.memory.rival_until = None;
     // The claim that stands was due when it was written.
     r.memory.is_due = true;
-    r.memory.forget_claim(r.moment.now + r.settings.late_effect);
+    r.memory
+        .forget_claim(r.moment.now + r.settings.late_effect());
     // With which Lease the node was claimed is not known: it may have been renewed since.
     let is_commanded = r.memory.commands.has_commanded || r.settings.record.attempts > 0;
     r.memory.under_claim.taken_over_until =

@@ -50,7 +50,7 @@ pub(super) fn after_life(
     level: &Level,
     message: String,
 ) -> Decision {
-    let kept = match r.settings.mode {
+    let kept = match r.settings.mode() {
         // No device has lied.
         _ if level.is_manual() => 0,
         FenceMode::PowerOff => CONTRADICTIONS_KEPT,
@@ -65,7 +65,7 @@ pub(super) fn after_life(
     // That it moved is known now: what counts is whether it moves again.
     r.memory.under_claim.lease_before = None;
     r.memory.writes.forget_denial();
-    if r.settings.mode == FenceMode::PowerOff && !r.memory.trust.is_contradicted() {
+    if r.settings.mode() == FenceMode::PowerOff && !r.memory.trust.is_contradicted() {
         return wait(
             Stage::Verifying,
             format!("{message}; the power is read again"),
@@ -76,7 +76,7 @@ pub(super) fn after_life(
     r.memory.tries.alarm = Some(Escalation::FenceContradiction);
     r.memory.tries.retry_at = Some(r.moment.now + LIE_PAUSE);
     let claim = node.claim().unwrap_or_default().to_owned();
-    let decision = match r.settings.mode {
+    let decision = match r.settings.mode() {
         FenceMode::PowerOff => wait(Stage::Verifying, message).until(r.moment.now + LIE_PAUSE),
         _ => drop_claim(r.memory, node, &claim, message),
     };

@@ -36,8 +36,8 @@ pub(super) fn time_limit(settings: &Settings, stage: Stage) -> Option<Duration> 
         | Stage::Fencing
         | Stage::Verifying
         | Stage::Tainting => level,
-        Stage::Detaching => Some(settings.detach_timeout),
-        Stage::AwaitingRelease => Some(settings.release_timeout),
+        Stage::Detaching => Some(settings.detach_timeout()),
+        Stage::AwaitingRelease => Some(settings.release_timeout()),
         _ => None,
     }
 }
@@ -169,7 +169,7 @@ fn mark_key(settings: &Settings, observed: &Observed) -> &'static str {
 }
 
 fn what_releases(settings: &Settings) -> &'static str {
-    match settings.release {
+    match settings.procedure.release.mode {
         ReleaseMode::AfterRecovery if !settings.released => {
             "its machine has booted anew (`release.mode` AfterRecovery): boot it, or set `spec.desiredState: Released`"
         }
@@ -282,10 +282,9 @@ mod tests {
             (Manual, true, "see why its FenceDevice"),
         ] {
             let settings = Settings {
-                release,
                 released,
                 boot_id: Some(node().boot_id),
-                ..settings()
+                ..crate::fixtures::asking(settings(), |it| it.release.mode = release)
             };
             let message = said(&settings, &drained(), Stage::AwaitingRelease);
             assert!(message.contains(way_out), "{message}");

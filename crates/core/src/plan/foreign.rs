@@ -31,7 +31,7 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView) -> Decision {
     let again = r.moment.now + FOREIGN_PAUSE;
     // What was refused before it was seen was refused for its sake, and is nowhere.
     r.memory.writes.forget_denial();
-    let late = r.moment.now + r.settings.late_effect;
+    let late = r.moment.now + r.settings.late_effect();
     // One that was being given back is gone too. With evidence stored the taint may be ours all the same, if somebody else took the claim.
     let is_given_back = r.memory.under_claim.dropping && !r.memory.under_claim.evidence;
     if (r.memory.claim.as_ref()).is_some_and(|claim| !claim.seen || is_given_back) {

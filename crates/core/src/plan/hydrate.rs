@@ -129,5 +129,5 @@ pub(super) fn note_foreign_commands(settings: &Settings, memory: &mut Memory, no
 /// Until when what another process sends may land (time since boot): it may live, and send as long as its level has time.
 fn late(settings: &Settings, now: Duration) -> Duration {
     let times = settings.levels.iter().map(order_max);
-    now + times.max().unwrap_or(ORDER_MIN) + settings.late_effect
+    now + times.max().unwrap_or(ORDER_MIN) + settings.late_effect()
 }

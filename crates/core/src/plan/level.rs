@@ -47,7 +47,7 @@ pub(super) fn verified_reading<'a>(
 
 /// Why an Off of this device would not count (S25). What it has read in this incident counts where a command of ours is to turn the machine off.
 pub(super) fn uncontrolled(r: &Round<'_>, device: &Device) -> Option<Failure> {
-    let was_on = r.settings.mode == FenceMode::PowerOff
+    let was_on = r.settings.mode() == FenceMode::PowerOff
         && r.memory
             .trust
             .power_history

@@ -50,7 +50,7 @@ pub(super) fn gone(r: &Round<'_>, message: String) -> Decision {
 /// The next step after the release; none: nothing is to be turned on, or it is on already.
 pub(super) fn step(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
     let wanted = r.settings.power_on.as_ref()?;
-    if r.settings.mode != FenceMode::PowerOff {
+    if r.settings.mode() != FenceMode::PowerOff {
         return None;
     }
     begin(r, wanted);

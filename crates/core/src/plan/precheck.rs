@@ -20,7 +20,7 @@ pub(super) enum Refusal {
 
 /// Do the answers allow a claim? In ConfirmOnly the machine has to read Off already.
 pub(super) fn precheck(r: &Round<'_>, level: &Level) -> Result<(), Refusal> {
-    let (mode, answers) = (r.settings.mode, &r.memory.under_claim.answers);
+    let (mode, answers) = (r.settings.mode(), &r.memory.under_claim.answers);
     if let (true, Some(message)) = (level.is_manual(), &r.memory.confirmation.refused) {
         return Err(Refusal::Failed(Failure {
             reason: Escalation::ConfirmationRefused,

@@ -64,7 +64,7 @@ pub(super) fn prove(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decisi
             require: level.require,
             power_history: &r.memory.trust.power_history,
             verification: &verification,
-            commanded: r.settings.mode == FenceMode::PowerOff
+            commanded: r.settings.mode() == FenceMode::PowerOff
                 && r.memory.commands.may_have_turned_off_something(),
             kubelet_answers: r.observed.kubelet_answers || r.memory.under_claim.kubelet_answered,
             confirmed_until,
@@ -84,7 +84,7 @@ pub(super) fn prove(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decisi
             let message = note_life(r, level, &readings, &reason);
             after_life(r, node, level, message)
         }
-        Err(reason) if r.settings.mode == FenceMode::ConfirmOnly => {
+        Err(reason) if r.settings.mode() == FenceMode::ConfirmOnly => {
             let message = format!(
                 "{reason}{}; the claim is given back",
                 beside(r.memory, &reason)
@@ -360,7 +360,8 @@ fn store(r: &mut Round<'_>, node: &NodeView, lease_renew_time: String, proof: &P
 /// The pods that are still to be deleted by force before the taint.
 pub(super) fn to_evict(s: &Settings, m: &Memory) -> Vec<PodView> {
     // Pod GC leaves a pod where it is while its Node stands, and no volume goes before its pod.
-    let is_expedited = s.pod_deletion == PodDeletion::Expedited || s.deletes_node();
+    let is_expedited =
+        s.procedure.recovery.pod_deletion == PodDeletion::Expedited || s.deletes_node();
     let is_wanted = !s.only_proves() && is_expedited && !m.under_claim.evicted;
     let listed = m.under_claim.pods.as_deref().filter(|_| is_wanted);
     // What the operator may not delete goes by pod GC under `out-of-service`.

@@ -60,7 +60,7 @@ fn window(s: &Settings, m: &Memory, node: &NodeView, level: &Level, is_steady: b
         _ if level.is_manual() => LEASE_DURATION,
         (true, _) => LEASE_DURATION,
         (false, Ready::False) => LEASE_RENEWAL_MAX,
-        (false, _) if s.mode == FenceMode::ConfirmOnly && !is_steady => UNSTEADY,
+        (false, _) if s.mode() == FenceMode::ConfirmOnly && !is_steady => UNSTEADY,
         (false, _) => Duration::ZERO,
     };
     s.verification.window.max(silence)
@@ -83,7 +83,7 @@ mod tests {
     fn only_of_a_device_that_was_well_all_along_the_policys_window_is_enough() {
         let asked = |mode: FenceMode, control: Control, silent: &[&str]| {
             let mut settings = settings();
-            settings.mode = mode;
+            settings.procedure.fence.mode = mode;
             settings.verification.window = seconds(3);
             let mut level = level();
             level.devices[0].control = control;
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn readings_are_judged_by_what_was_known_when_they_were_ordered() {
         let mut settings = settings();
-        settings.mode = FenceMode::ConfirmOnly;
+        settings.procedure.fence.mode = FenceMode::ConfirmOnly;
         let mut now = level();
         now.devices[0].control = Control::Shown;
         let (memory, node, short) = (Memory::default(), node(), settings.verification.window);
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_longer_window_of_the_policy_stays() {
         let mut settings = settings();
-        settings.mode = FenceMode::ConfirmOnly;
+        settings.procedure.fence.mode = FenceMode::ConfirmOnly;
         settings.verification.window = seconds(21);
         let memory = Memory {
             trust: Trust {
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn who_takes_over_knows_of_no_device_that_it_answered_all_along() {
         let mut settings = settings();
-        settings.mode = FenceMode::ConfirmOnly;
+        settings.procedure.fence.mode = FenceMode::ConfirmOnly;
         settings.record = Record {
             asked: vec!["bmc".to_owned()],
             ..Record::default()

@@ -46,7 +46,8 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision 
     let new_boot = booted_anew(node, fenced_boot);
     // The power of a machine that has booted anew is not read any more: the effect of what it accepted is never seen.
     if new_boot && !r.memory.commands.under_way() {
-        r.memory.drop_attempt(r.moment.now + r.settings.late_effect);
+        r.memory
+            .drop_attempt(r.moment.now + r.settings.late_effect());
     }
     // A Node that goes on is let go like any other.
     let is_deleted = r.settings.deletes_node() && !new_boot && !r.settings.released;
@@ -184,7 +185,7 @@ fn release(r: &mut Round<'_>, node: &NodeView, claim: &str, level: Option<&Level
         .until(again);
     }
     if !new_boot {
-        let waits_for = match r.settings.release {
+        let waits_for = match r.settings.procedure.release.mode {
             _ if r.settings.released => None,
             ReleaseMode::AfterDetach => None,
             ReleaseMode::AfterRecovery => Some(

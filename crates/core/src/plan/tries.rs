@@ -43,7 +43,8 @@ pub(super) fn turn_to_confirmed_level(r: &mut Round<'_>, lease: &Read<LeaseView>
 
 /// An off command to all devices of the level. It takes the place of the one before it, which may still land (S23).
 pub(super) fn new_attempt(r: &mut Round<'_>, level: &Level) -> Attempt {
-    r.memory.drop_attempt(r.moment.now + r.settings.late_effect);
+    r.memory
+        .drop_attempt(r.moment.now + r.settings.late_effect());
     r.memory.under_claim.lease_after_off = false;
     r.memory.commands.attempts += 1;
     let devices = level.devices.iter().map(|device| device.name.clone());
@@ -300,7 +301,8 @@ pub(super) fn forget_other_devices(m: &mut Memory, level: &Level, late: Duration
 
 /// The try has failed: forget its command and its readings, keep the claim, try again or by the next level.
 pub(super) fn try_again(r: &mut Round<'_>, message: String) -> Decision {
-    r.memory.drop_attempt(r.moment.now + r.settings.late_effect);
+    r.memory
+        .drop_attempt(r.moment.now + r.settings.late_effect());
     r.memory.under_claim.readings = None;
     // Without a command nothing lets the Lease count anew, so one renewal would refute every later try. It may be forgotten: readings span a whole
     // Lease by now ([`span`]).

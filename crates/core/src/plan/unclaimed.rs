@@ -53,7 +53,8 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView) -> Decision {
     }
     // A claim that was written and is not there: its write failed, or has not landed yet. The next one has another nonce.
     if r.memory.claim.is_some() || r.memory.under_claim.dropping {
-        r.memory.forget_claim(r.moment.now + r.settings.late_effect);
+        r.memory
+            .forget_claim(r.moment.now + r.settings.late_effect());
     }
     if let Some(held) = held_back(r, node) {
         r.memory.writes.forget_denial();
@@ -96,7 +97,7 @@ fn held_back(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
         );
         return Some(held(HeldBy::NeverReported, message));
     }
-    if r.settings.mode == FenceMode::Observe {
+    if r.settings.mode() == FenceMode::Observe {
         let message = format!(
             "Node {} would be fenced now; mode Observe only reports",
             node.name
@@ -124,11 +125,11 @@ pub(super) fn awaiting_approval(r: &mut Round<'_>) -> Decision {
     };
     let deadline = since
         + r.settings
-            .approval_timeout
+            .approval_timeout()
             .saturating_sub(r.settings.record.approval_waited);
-    let timeout = r.settings.approval_timeout.as_secs();
+    let timeout = r.settings.approval_timeout().as_secs();
     let is_late = r.moment.now >= deadline;
-    if is_late && r.settings.approval_on_timeout == ApprovalTimeout::Abort {
+    if is_late && r.settings.procedure.fence.approval.on_timeout == ApprovalTimeout::Abort {
         let message = format!(
             "nobody answered within {timeout} s (`fence.approval.timeoutSeconds`), and `fence.approval.onTimeout` is Abort; to fence the node all the same, create a NodeFence of your own"
         );
@@ -247,7 +248,7 @@ fn seen_through(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decision {
     // What is waited for is not the level's time. In mode ConfirmOnly the look is a part of each try.
     if r.moment.now < decide_at
         || r.observed.hold.is_some()
-        || r.settings.mode == FenceMode::PowerOff
+        || r.settings.mode() == FenceMode::PowerOff
     {
         r.memory.tries.since = None;
     }
@@ -298,7 +299,7 @@ fn claim(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decision {
         Require::Any => (format!("level {}", level.name), true),
         Require::All => (names(level), level.devices.len() == 1),
     };
-    let says = match (r.settings.mode, is_one) {
+    let says = match (r.settings.mode(), is_one) {
         _ if level.is_manual() => "is given",
         (FenceMode::ConfirmOnly, true) => "reads Off",
         (FenceMode::ConfirmOnly, false) => "read Off",

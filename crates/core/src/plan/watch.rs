@@ -31,7 +31,7 @@ pub(super) fn watch_power(r: &mut Round<'_>, node: &NodeView, level: &Level) -> 
     if r.memory.commands.busy.is_some() {
         return None;
     }
-    forget_other_devices(r.memory, level, r.moment.now + r.settings.late_effect);
+    forget_other_devices(r.memory, level, r.moment.now + r.settings.late_effect());
     if let Some(attempt) = r.memory.commands.attempt.clone()
         && let Some(decision) = turn_off_again(r, level, attempt)
     {
@@ -59,7 +59,7 @@ pub(super) fn watch_power(r: &mut Round<'_>, node: &NodeView, level: &Level) -> 
         }
         return None;
     }
-    let may_command = r.settings.mode == FenceMode::PowerOff && !r.memory.trust.is_contradicted();
+    let may_command = r.settings.mode() == FenceMode::PowerOff && !r.memory.trust.is_contradicted();
     if may_command && settled && r.memory.taint.reoffs < REOFFS_MAX && lives {
         r.memory.taint.reoffs += 1;
         let attempt = new_attempt(r, level);

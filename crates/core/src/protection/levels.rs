@@ -118,7 +118,14 @@ impl<'a> Devices<'a> {
                 same_device,
             }
         };
-        let levels: Vec<_> = policy.spec.fence.levels.iter().map(of_level).collect();
+        let levels: Vec<_> = policy
+            .spec
+            .procedure
+            .fence
+            .levels
+            .iter()
+            .map(of_level)
+            .collect();
         Protection {
             is_protected: match levels.is_empty() {
                 true => devices.iter().any(can),

@@ -50,7 +50,7 @@ pub(super) fn note_effect<'a>(
     last: impl Fn(&str) -> Option<&'a Reading>,
     now: Duration,
 ) {
-    let late = Some(now + settings.late_effect);
+    let late = Some(now + settings.late_effect());
     let (mut until, others) = (memory.late.own_off_until, memory.late.others_off_until);
     let Some(attempt) = &mut memory.commands.attempt else {
         return;
@@ -104,7 +104,7 @@ pub(super) fn commanded(
         memory.power_on.turned_off.extend(devices);
     }
     if results.values().any(OffResult::is_unresolved) {
-        memory.late.note_own_off(now + settings.late_effect);
+        memory.late.note_own_off(now + settings.late_effect());
     }
     let failures: Vec<String> = results
         .iter()

@@ -261,7 +261,7 @@ fn an_incident_goes_no_further_than_the_window_that_is_open() {
     };
     let ends = |before: (&str, &str), now: (&str, &str), is_answered: bool, begun: Begun| {
         let mut policy = policy(now.0, &[]);
-        policy.spec.fence.approval = frozen(now.0, now.1).approval;
+        policy.spec.procedure.fence.approval = frozen(now.0, now.1).approval;
         let now = Effective::without_windows(&policy);
         replaced(
             "prod",

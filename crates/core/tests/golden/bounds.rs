@@ -34,7 +34,7 @@ impl Fence {
     /// A node that is down, with one pod and its volume.
     fn of(mode: FenceMode) -> Self {
         let mut world = World::new();
-        world.settings.mode = mode;
+        world.settings.procedure.fence.mode = mode;
         for happened in [
             world.pod_event("db-0 runs (uses pv-1)"),
             world.volume_event("pv-1 is attached"),
@@ -184,7 +184,7 @@ fn the_release_comes_within_ten_seconds() {
     for (release, last) in detached {
         for millis in [0, 900, 4000, 9900, 10_100, 33_000, 601_000] {
             let mut fence = Fence::of(FenceMode::PowerOff);
-            fence.world.settings.release = release;
+            fence.world.settings.procedure.release.mode = release;
             pod_is_deleted(&mut fence.world);
             fence.until("taint");
             if release == ReleaseMode::Manual {

@@ -241,7 +241,7 @@ impl Told {
         let wanted = settings.power_on.as_ref().expect("it is turned on");
         assert!(node.claim().is_none() && !node.out_of_service(), "S11");
         assert_ne!(node.ready(), Ready::True, "S11");
-        assert_eq!(settings.mode, FenceMode::PowerOff, "S11");
+        assert_eq!(settings.mode(), FenceMode::PowerOff, "S11");
         assert!(!settings.released && wanted.stop.is_none(), "S15");
         assert!(wanted.hold.is_none() && self.world.frozen.is_none());
         let (uid, boot) = (settings.node_uid.as_ref(), settings.boot_id.as_ref());
@@ -257,7 +257,7 @@ impl Told {
         let (node, settings) = (self.node(), &self.world.settings);
         assert_ne!(node.ready(), Ready::True, "S6");
         assert!(!node.out_of_service(), "S8");
-        assert_ne!(settings.mode, FenceMode::Observe, "S11");
+        assert_ne!(settings.mode(), FenceMode::Observe, "S11");
         assert!(settings.stop.is_none(), "S15");
         assert_ne!(settings.approval, Approval::Awaited);
         assert!(settings.unsupported.is_none());
@@ -267,7 +267,7 @@ impl Told {
     }
 
     fn may_command(&self) {
-        assert_eq!(self.world.settings.mode, FenceMode::PowerOff, "S11");
+        assert_eq!(self.world.settings.mode(), FenceMode::PowerOff, "S11");
         assert!(self.is_claimed(), "S9");
         assert!(self.world.frozen.is_none(), "S18");
     }
@@ -306,7 +306,10 @@ impl Told {
     /// A pod is deleted, or the taint set: with the evidence in the record, under the same claim, while the proof lives.
     fn may_destroy(&self, valid_until: Duration) {
         self.is_proven();
-        assert_ne!(self.world.settings.strategy, RecoveryStrategy::None);
+        assert_ne!(
+            self.world.settings.procedure.recovery.strategy,
+            RecoveryStrategy::None
+        );
         let evidence = self
             .world
             .status()

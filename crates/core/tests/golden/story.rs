@@ -165,9 +165,9 @@ pub fn set(settings: &mut Settings, line: &str) -> Result<(), String> {
                 since: None,
             });
         }
-        ("mode", "Observe") => settings.mode = FenceMode::Observe,
-        ("mode", "ConfirmOnly") => settings.mode = FenceMode::ConfirmOnly,
-        ("mode", "PowerOff") => settings.mode = FenceMode::PowerOff,
+        ("mode", "Observe") => settings.procedure.fence.mode = FenceMode::Observe,
+        ("mode", "ConfirmOnly") => settings.procedure.fence.mode = FenceMode::ConfirmOnly,
+        ("mode", "PowerOff") => settings.procedure.fence.mode = FenceMode::PowerOff,
         ("power-on", text) => {
             let (delay, timeout) = text.split_once(", ").ok_or("no `, `")?;
             settings.power_on = Some(PowerOn {
@@ -177,16 +177,20 @@ pub fn set(settings: &mut Settings, line: &str) -> Result<(), String> {
                 hold: None,
             });
         }
-        ("release", "AfterDetach") => settings.release = ReleaseMode::AfterDetach,
-        ("release", "AfterRecovery") => settings.release = ReleaseMode::AfterRecovery,
-        ("release", "Manual") => settings.release = ReleaseMode::Manual,
-        ("pods", "PodGC") => settings.pod_deletion = PodDeletion::PodGC,
-        ("recovery", "None") => settings.strategy = RecoveryStrategy::None,
-        ("recovery", "DeleteNode") => settings.strategy = RecoveryStrategy::DeleteNode,
+        ("release", "AfterDetach") => settings.procedure.release.mode = ReleaseMode::AfterDetach,
+        ("release", "AfterRecovery") => {
+            settings.procedure.release.mode = ReleaseMode::AfterRecovery
+        }
+        ("release", "Manual") => settings.procedure.release.mode = ReleaseMode::Manual,
+        ("pods", "PodGC") => settings.procedure.recovery.pod_deletion = PodDeletion::PodGC,
+        ("recovery", "None") => settings.procedure.recovery.strategy = RecoveryStrategy::None,
+        ("recovery", "DeleteNode") => {
+            settings.procedure.recovery.strategy = RecoveryStrategy::DeleteNode
+        }
         ("approval", "Manual") => settings.approval = Approval::Awaited,
         ("approval", "Manual, onTimeout Abort") => {
             settings.approval = Approval::Awaited;
-            settings.approval_on_timeout = ApprovalTimeout::Abort;
+            settings.procedure.fence.approval.on_timeout = ApprovalTimeout::Abort;
         }
         ("elsewhere", "off") => settings.record.foreign_commands.off = true,
         ("elsewhere", slow) if slow.starts_with("off within ") => {
@@ -207,7 +211,7 @@ pub fn set(settings: &mut Settings, line: &str) -> Result<(), String> {
         }
         ("adopted", boot) => {
             settings.adopted = true;
-            settings.mode = FenceMode::Observe;
+            settings.procedure.fence.mode = FenceMode::Observe;
             settings.boot_id = (!boot.is_empty()).then(|| boot.to_owned());
             settings.levels.clear();
         }

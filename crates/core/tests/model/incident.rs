@@ -1,6 +1,7 @@
 //! What kind of incident a configuration is about.
 
-use fencing_api::settings::{FenceMode, RecoveryStrategy, ReleaseMode};
+use crate::views::LATE_EFFECT;
+use fencing_api::settings::{FenceMode, PodDeletion, Procedure, RecoveryStrategy, ReleaseMode};
 use fencing_core::control::Control;
 
 /// Which incident it is, and what its node carries.
@@ -31,5 +32,20 @@ impl Incident {
             true => RecoveryStrategy::DeleteNode,
             false => RecoveryStrategy::OutOfServiceTaint,
         }
+    }
+
+    /// What its policy asks for.
+    pub fn procedure(&self) -> Procedure {
+        let mut procedure = Procedure::default();
+        procedure.fence.mode = self.mode;
+        procedure.fence.verification.late_effect_seconds =
+            u32::try_from(LATE_EFFECT.as_secs()).expect("a few");
+        procedure.recovery.strategy = self.strategy();
+        if !self.expedited {
+            procedure.recovery.pod_deletion = PodDeletion::PodGC;
+        }
+        procedure.release.mode = self.release;
+        procedure.release.timeout_seconds = 900;
+        procedure
     }
 }

@@ -6,7 +6,6 @@
 pub use crate::incident::Incident;
 use crate::state::{Node, Pod, Taint};
 use crate::turned_on;
-use fencing_api::settings::{ApprovalTimeout, PodDeletion};
 use fencing_core::answer::{DeviceReply, PodList};
 use fencing_core::control::Control;
 use fencing_core::device::DeviceAnswer;
@@ -65,22 +64,13 @@ pub fn settings(incident: &Incident, facts: u8) -> Settings {
         adopted: false,
         not_before: Duration::ZERO,
         condition: None,
-        mode: incident.mode,
-        strategy: incident.strategy(),
-        pod_deletion: match incident.expedited {
-            true => PodDeletion::Expedited,
-            false => PodDeletion::PodGC,
-        },
-        release: incident.release,
+        procedure: incident.procedure(),
         power_on: incident.turns_on.then(turned_on::wanted),
-        detach_timeout: Duration::from_secs(600),
-        release_timeout: Duration::from_secs(900),
         verification: Verification {
             off_reads_min: 2,
             window: WINDOW,
         },
         read_period: Duration::from_secs(1),
-        late_effect: LATE_EFFECT,
         levels: vec![Level {
             name: "level".to_owned(),
             require: Require::All,
@@ -90,8 +80,6 @@ pub fn settings(incident: &Incident, facts: u8) -> Settings {
             devices: vec![device(incident.control)],
         }],
         approval: Approval::NotNeeded,
-        approval_timeout: Duration::from_secs(3600),
-        approval_on_timeout: ApprovalTimeout::Wait,
         unsupported: None,
         confirmation: None,
         released: false,

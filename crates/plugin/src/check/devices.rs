@@ -117,7 +117,7 @@ fn of_policies(policies: &[NodeFencingPolicy]) -> Vec<Finding> {
         let status = policy.status.as_ref();
         let ready = find(status.map_or(&[], |it| &it.conditions), READY);
         let mode = status.and_then(|it| Some(it.effective.as_ref()?.mode));
-        let mode = mode.unwrap_or(policy.spec.fence.mode);
+        let mode = mode.unwrap_or(policy.spec.procedure.fence.mode);
         match ready {
             None => POLICIES.fails(format!("NodeFencingPolicy {name}: the operator has not looked at it yet")),
             Some(ready) if ready.status != "True" => POLICIES.fails(format!("NodeFencingPolicy {name} is not ready: {}: {}", ready.reason, ready.message)),

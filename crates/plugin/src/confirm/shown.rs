@@ -113,7 +113,7 @@ fn held(fence: &NodeFence) -> String {
 /// What follows `an approval lifts that`: what else it does, and how it is given; none: no approval lifts it.
 pub(super) fn approval(fence: &NodeFence) -> Option<String> {
     let node = &fence.spec.node_name;
-    let turns_off = match fence.spec.fence.mode {
+    let turns_off = match fence.spec.procedure.fence.mode {
         FenceMode::PowerOff => ", and the machine is powered off then",
         FenceMode::ConfirmOnly | FenceMode::Observe => "",
     };

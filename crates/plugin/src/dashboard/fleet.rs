@@ -127,7 +127,8 @@ pub(super) fn cells(world: &World, now: Timestamp) -> Vec<Cell> {
 /// The open incident of each node, of those that may act on it.
 fn open(world: &World) -> BTreeMap<&str, &NodeFence> {
     let fences = world.fences.iter().flatten();
-    let acting = fences.filter(|it| !it.is_ended() && it.spec.fence.mode != FenceMode::Observe);
+    let acting =
+        fences.filter(|it| !it.is_ended() && it.spec.procedure.fence.mode != FenceMode::Observe);
     acting.map(|it| (&*it.spec.node_name, it)).collect()
 }
 

@@ -313,7 +313,7 @@ impl<'a> Index<'a> {
     pub fn fence(&self, node: &str) -> Option<&'a NodeFence> {
         let fences = self.facts.fences.items.iter();
         let mut open = fences.filter(|it| it.spec.node_name == node && !it.is_ended());
-        open.find(|it| it.spec.fence.mode != FenceMode::Observe)
+        open.find(|it| it.spec.procedure.fence.mode != FenceMode::Observe)
     }
 }
 

@@ -157,16 +157,16 @@ fn policy(args: &Args, mode: FenceMode) -> Result<NodeFencingPolicy, Error> {
     let failed =
         |error: serde_json::Error| Error::No(format!("the policy cannot be made: {error}"));
     let mut spec: NodeFencingPolicySpec = serde_json::from_value(spec).map_err(failed)?;
-    spec.fence.mode = mode;
+    spec.procedure.fence.mode = mode;
     if mode != FenceMode::Observe || args.device_selector.is_some() {
         let level: Result<FenceLevel, _> = serde_json::from_value(json!({"name": LEVEL}));
-        spec.fence.levels = vec![FenceLevel {
+        spec.procedure.fence.levels = vec![FenceLevel {
             device_selector: args.device_selector.clone(),
             ..level.map_err(failed)?
         }];
     }
     if args.manual_approval {
-        spec.fence.approval.mode = ApprovalMode::Manual;
+        spec.procedure.fence.approval.mode = ApprovalMode::Manual;
     }
     if let Some(duration_seconds) = args.wait {
         spec.unhealthy_conditions = vec![UnhealthyCondition {
@@ -182,7 +182,7 @@ fn policy(args: &Args, mode: FenceMode) -> Result<NodeFencingPolicy, Error> {
         spec.budget.max_concurrent = max_concurrent;
     }
     if args.power_on {
-        spec.power_on.policy = PowerOnPolicy::AfterRecovery;
+        spec.procedure.power_on.policy = PowerOnPolicy::AfterRecovery;
     }
     let name = args.name.as_deref().unwrap_or(NAME);
     let mut policy = NodeFencingPolicy::new(name, spec);

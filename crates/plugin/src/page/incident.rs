@@ -63,7 +63,7 @@ pub fn glimpse(fence: &NodeFence, now: Timestamp) -> Html {
         .and(Html::element(
             "p",
             &[("class", &"way")],
-            table::bar(fences::stage(fence), fence.spec.fence.mode),
+            table::bar(fences::stage(fence), fence.spec.procedure.fence.mode),
         ))
         .and(calls(fence))
         .and(chart(fence, &spans, &id(fence), now))
@@ -112,7 +112,7 @@ fn overview(fence: &NodeFence, now: Timestamp) -> Html {
         ("NodeFence", Some(code(&fence.name_any()))),
         ("Policy", spec.policy_name.as_deref().map(Html::text)),
         ("Trigger", Some(Html::text(asked(fence)))),
-        ("Mode", Some(name(spec.fence.mode))),
+        ("Mode", Some(name(spec.procedure.fence.mode))),
         ("Began", Some(utc_or_none(began))),
         ("Ended", Some(ended)),
         ("Took", lasted.map(Html::text)),

@@ -184,7 +184,7 @@ fn scene<'a>(facts: &'a Facts, judged: &Judged<'_>) -> pods::Scene<'a> {
         rolling: &facts.rolling,
         deletes_node: judged
             .policy
-            .is_some_and(|it| deletes_nodes(&it.spec.recovery)),
+            .is_some_and(|it| deletes_nodes(&it.spec.procedure.recovery)),
     }
 }
 

@@ -55,7 +55,7 @@ pub fn present(node: &NodeView, created: Option<Timestamp>, world: &World<'_>) -
     // Of one that only observes beside a policy that does not, the policy tells.
     let own = own(world.fences, name).filter(|it| it.may_act() || unfenced.is_none());
     if let Some(fence) = own {
-        let (reason, goes_on) = match fence.spec.fence.mode {
+        let (reason, goes_on) = match fence.spec.procedure.fence.mode {
             FenceMode::Observe => (OBSERVED, "it only observes"),
             _ if fence.spec.desired_state == DesiredState::Released => {
                 (STUCK, "somebody has let go of it")

@@ -304,7 +304,7 @@ fn fenced(
         };
         sum.step("TurnOff", course.off.clone().unwrap_or_else(guess));
     }
-    let verification = &spec.fence.verification;
+    let verification = &spec.procedure.fence.verification;
     let reads = verification.consecutive_off_reads.max(2);
     let window = f64::from(verification.read_period_seconds) * f64::from(reads - 1);
     let because = format!(
@@ -312,7 +312,7 @@ fn fenced(
         verification.read_period_seconds
     );
     sum.step("Verify", known(window, Basis::Policy, because));
-    if spec.recovery.strategy == RecoveryStrategy::None {
+    if spec.procedure.recovery.strategy == RecoveryStrategy::None {
         return None;
     }
     moved(sum, course, spec, claimed)
@@ -325,7 +325,7 @@ fn moved(
     spec: &NodeFencingPolicySpec,
     claimed: Option<f64>,
 ) -> Option<Marks> {
-    let recovery = &spec.recovery;
+    let recovery = &spec.procedure.recovery;
     let deletes_node = recovery.strategy == RecoveryStrategy::DeleteNode;
     let because = match deletes_node {
         true => {

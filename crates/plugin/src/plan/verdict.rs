@@ -284,13 +284,13 @@ fn by_policy(
         );
         obstacles.push(obstacle(HeldBy::AwaitingApproval.as_str(), message));
     }
-    if policy.spec.recovery.strategy == RecoveryStrategy::None {
+    if policy.spec.procedure.recovery.strategy == RecoveryStrategy::None {
         let message = format!(
             "policy {name} ends with the proof (`recovery.strategy` is None): no pod and no volume is freed by the operator"
         );
         obstacles.push(obstacle("RecoveryNone", message));
     }
-    if deletes_nodes(&policy.spec.recovery) {
+    if deletes_nodes(&policy.spec.procedure.recovery) {
         let mut pods = fleet.pods.to_vec();
         none_stays_with_its_volume(&mut pods);
         let back = name_some(coming_back(&pods));

@@ -98,10 +98,8 @@ async fn a_machine_that_only_has_to_be_confirmed_has_no_kubelet_that_answers() {
         (BY_HAND, FenceMode::PowerOff, true),
     ];
     for (device, mode, expected) in table {
-        let settings = Settings {
-            mode,
-            ..settings_of(&[device])
-        };
+        let settings =
+            fencing_core::fixtures::asking(settings_of(&[device]), |it| it.fence.mode = mode);
         let read = read(&lab, settings, LONG).await;
         assert_eq!(read.kubelet_answers, expected, "{device} {mode:?}");
     }
@@ -328,10 +326,8 @@ async fn pods_are_listed_for_a_machine_that_reads_off_alone() {
     ] {
         let lab = Lab::new().await;
         lab.cluster.put(SYSTEM, 200, system(state, MACHINE));
-        let settings = Settings {
-            mode,
-            ..settings_of(&["bmc"])
-        };
+        let settings =
+            fencing_core::fixtures::asking(settings_of(&["bmc"]), |it| it.fence.mode = mode);
         lab.run_in(settings, DeviceOrder::ReadPower, None).await;
         let requests = lab.cluster.requests();
         let listed = requests.iter().any(|it| it.starts_with("GET /api/v1/pods"));

@@ -267,7 +267,7 @@ fn deleted(theirs: &str) -> String {
 fn metal3(policy: &NodeFencingPolicy) -> String {
     // At any time of the week.
     let windows = policy.spec.windows.iter().filter_map(|it| it.mode);
-    let mut all = windows.chain([policy.spec.fence.mode]);
+    let mut all = windows.chain([policy.spec.procedure.fence.mode]);
     let modes = match all.any(|mode| mode == FenceMode::PowerOff) {
         true => {
             "this policy turns machines off that it turns on again; use `fence.mode: ConfirmOnly` for its hosts"
@@ -298,7 +298,7 @@ fn kured(policy: &NodeFencingPolicy) -> String {
 }
 
 fn ceph(policy: &NodeFencingPolicy) -> String {
-    match policy.spec.release.mode {
+    match policy.spec.procedure.release.mode {
         ReleaseMode::AfterDetach => {
             "this policy takes the taint away when the volumes have detached, which may be before the machine has booted anew; set \
              `release.mode: AfterRecovery`"

@@ -27,11 +27,10 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 fn of_deletion() -> Settings {
-    Settings {
-        mode: FenceMode::ConfirmOnly,
-        strategy: RecoveryStrategy::DeleteNode,
-        ..settings()
-    }
+    crate::fixtures::asking(settings(), |it| {
+        it.fence.mode = FenceMode::ConfirmOnly;
+        it.recovery.strategy = RecoveryStrategy::DeleteNode;
+    })
 }
 
 /// The Node under our claim and its mark.

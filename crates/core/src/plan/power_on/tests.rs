@@ -203,7 +203,7 @@ fn nothing_is_turned_on_while_an_off_may_land() {
         let mut settings = wanted();
         settings.record.unresolved = !by_another;
         settings.record.foreign_commands.off = by_another;
-        let late = settings.late_effect + order_max(&level());
+        let late = settings.late_effect() + order_max(&level());
         let until = Duration::from_secs(RELEASED_AT + 300) + late;
         let late = late.as_secs();
         let mut process = Process::of(settings);
@@ -255,10 +255,7 @@ fn only_what_was_turned_off_by_a_command_is_turned_on() {
     settings.record.turned_off.clear();
     is_closed(&Process::of(settings).at(1), "no off command");
     for settings in [
-        Settings {
-            mode: FenceMode::ConfirmOnly,
-            ..wanted()
-        },
+        crate::fixtures::asking(wanted(), |it| it.fence.mode = FenceMode::ConfirmOnly),
         Settings {
             power_on: None,
             ..wanted()

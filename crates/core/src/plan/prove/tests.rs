@@ -23,10 +23,7 @@ use std::collections::BTreeSet;
 const CLAIM_VALUE: &str = "fence-n1";
 
 fn confirm_only() -> Settings {
-    Settings {
-        mode: FenceMode::ConfirmOnly,
-        ..settings()
-    }
+    crate::fixtures::asking(settings(), |it| it.fence.mode = FenceMode::ConfirmOnly)
 }
 
 /// Claimed, quiesced at 10 s, read Off until 13 s, the evidence stored, and one pod of the node still there.
@@ -93,10 +90,7 @@ fn life_after_the_evidence_makes_it_doubtful() {
         memory.under_claim.lease_before = Some(moved);
         memory.commands.attempt = Some(landed());
         memory.under_claim.evidence = false;
-        let settings = Settings {
-            mode,
-            ..confirm_only()
-        };
+        let settings = crate::fixtures::asking(confirm_only(), |it| it.fence.mode = mode);
         next(&settings, &mut memory, claimed(CLAIM_VALUE), 14);
         assert_eq!(memory.trust.contradictions.len(), 1, "{memory:?}");
         assert_eq!(

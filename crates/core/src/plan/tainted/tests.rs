@@ -44,15 +44,16 @@ fn settings(mode: FenceMode) -> Settings {
         node: "node-1".to_owned(),
         node_uid: Some("uid".to_owned()),
         boot_id: Some("boot".to_owned()),
-        mode,
-        release: ReleaseMode::AfterRecovery,
-        late_effect: Duration::from_secs(5),
         levels: vec![Level {
             timeout: Duration::from_secs(60),
             devices: vec![device],
             ..fixtures::level()
         }],
-        ..fixtures::settings()
+        ..fixtures::asking(fixtures::settings(), |it| {
+            it.fence.mode = mode;
+            it.fence.verification.late_effect_seconds = 5;
+            it.release.mode = ReleaseMode::AfterRecovery;
+        })
     }
 }
 

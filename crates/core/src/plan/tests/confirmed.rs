@@ -25,9 +25,8 @@ pub(super) fn reported(mut node: NodeView, at: &str) -> NodeView {
 /// The first decision of a process that finds this record.
 fn found(strategy: RecoveryStrategy, record: Record, node: NodeView) -> Decision {
     let s = Settings {
-        strategy,
         record,
-        ..settings()
+        ..crate::fixtures::asking(settings(), |it| it.recovery.strategy = strategy)
     };
     decided(&s, &mut Memory::default(), node, seconds(100))
 }
@@ -145,9 +144,8 @@ fn an_off_of_another_nodefence_that_was_seen_at_the_beginning_is_waited_for() {
         ),
     ] {
         let s = Settings {
-            strategy,
             record,
-            ..settings()
+            ..crate::fixtures::asking(settings(), |it| it.recovery.strategy = strategy)
         };
         let mut m = Memory::default();
         decided(&s, &mut m, reported(node, THEN), seconds(100));
@@ -175,7 +173,7 @@ fn what_a_lost_record_has_sent_is_waited_for() {
         decided(&s, &mut m, node(), seconds(100));
         m.late.may_land_until().expect("a wait")
     };
-    assert!(until(0) > seconds(100) + settings().late_effect);
+    assert!(until(0) > seconds(100) + settings().late_effect());
     assert_eq!(until(690), seconds(790));
 }
 
@@ -220,9 +218,15 @@ fn the_power_is_read_when_what_others_have_sent_was_listed() {
             false,
             true,
             false,
-            Some(seconds(100) + order_max(&level()) + settings().late_effect),
+            Some(seconds(100) + order_max(&level()) + settings().late_effect()),
         ),
-        (settings().strategy, true, true, false, Some(seconds(90))),
+        (
+            settings().procedure.recovery.strategy,
+            true,
+            true,
+            false,
+            Some(seconds(90)),
+        ),
     ] {
         let foreign_commands = ForeignCommands {
             by_watch,
@@ -230,13 +234,14 @@ fn the_power_is_read_when_what_others_have_sent_was_listed() {
             ..ForeignCommands::default()
         };
         let s = Settings {
-            mode: FenceMode::ConfirmOnly,
-            strategy,
             record: Record {
                 foreign_commands,
                 ..Record::default()
             },
-            ..settings()
+            ..crate::fixtures::asking(settings(), |it| {
+                it.fence.mode = FenceMode::ConfirmOnly;
+                it.recovery.strategy = strategy;
+            })
         };
         // It was known when the claim was decided on, if at all: that was before the claim had landed.
         let mut memory = Memory {
@@ -277,10 +282,9 @@ fn a_late_command_is_waited_for_until_that_moment() {
         ..Memory::default()
     };
     let waits = |now: Duration| {
-        let s = Settings {
-            strategy: RecoveryStrategy::None,
-            ..settings()
-        };
+        let s = crate::fixtures::asking(settings(), |it| {
+            it.recovery.strategy = RecoveryStrategy::None
+        });
         let (mut off, mut on) = (off.clone(), on.clone());
         let (o, t) = (drained(), moment(now));
         [

@@ -62,10 +62,9 @@ fn under_the_claim(memory: &Memory) -> Needs {
 /// S23: once under each claim, and only where others are told.
 #[test]
 fn what_others_have_sent_is_listed_once_under_the_claim() {
-    let only_proves = Settings {
-        strategy: RecoveryStrategy::None,
-        ..settings()
-    };
+    let only_proves = crate::fixtures::asking(settings(), |it| {
+        it.recovery.strategy = RecoveryStrategy::None
+    });
     let listed = |s: &Settings, change: &dyn Fn(&mut Memory), node: NodeView| {
         let mut memory = quiet();
         memory.is_due = true;

@@ -9,10 +9,9 @@ use crate::proof_source::ProofSource;
 use fencing_api::settings::RecoveryStrategy;
 
 fn only_proves() -> Settings {
-    Settings {
-        strategy: RecoveryStrategy::None,
-        ..settings()
-    }
+    crate::fixtures::asking(settings(), |it| {
+        it.recovery.strategy = RecoveryStrategy::None;
+    })
 }
 
 /// This process has proven the machine down.

@@ -143,9 +143,8 @@ fn whoever_is_asked_for_approval_has_until_the_deadline_that_is_shown() {
 fn a_level_that_has_failed_before_uses_its_time_up_only_by_its_own_tries() {
     let since = |mode: FenceMode, not_before: Duration, is_held: bool| {
         let s = Settings {
-            mode,
             not_before,
-            ..settings()
+            ..fixtures::asking(settings(), |it| it.fence.mode = mode)
         };
         let mut m = Memory {
             tries: LevelTries {
@@ -252,8 +251,9 @@ fn a_look_that_ended_five_seconds_ago_is_acted_upon_and_an_older_one_repeated() 
 fn a_wait_for_approval_that_is_over_does_not_begin_anew() {
     let s = Settings {
         approval: Approval::Awaited,
-        approval_on_timeout: ApprovalTimeout::Abort,
-        ..settings()
+        ..fixtures::asking(settings(), |it| {
+            it.fence.approval.on_timeout = ApprovalTimeout::Abort
+        })
     };
     let observed = Observed {
         node: Read::Present(node()),
@@ -267,7 +267,7 @@ fn a_wait_for_approval_that_is_over_does_not_begin_anew() {
         };
         crate::plan::step(&s, memory, &observed, &moment)
     };
-    let (mut memory, over) = (Memory::default(), second(100) + s.approval_timeout);
+    let (mut memory, over) = (Memory::default(), second(100) + s.approval_timeout());
     let waits = decided(&mut memory, second(100));
     assert_eq!(waits.stage, Stage::AwaitingApproval);
     assert_eq!(decided(&mut memory, over).effect, Effect::Close);
@@ -300,10 +300,7 @@ fn an_older_refusal_does_not_hide_what_is_in_the_way_now() {
             },
             ..Memory::default()
         };
-        let s = Settings {
-            mode: FenceMode::ConfirmOnly,
-            ..settings()
-        };
+        let s = fixtures::asking(settings(), |it| it.fence.mode = FenceMode::ConfirmOnly);
         let observed = Observed {
             node: Read::Present(node()),
             ..drained()

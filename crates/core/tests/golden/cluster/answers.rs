@@ -232,7 +232,7 @@ impl World {
                     others: self.others(pending)?,
                     // After an off command it is asked when the readings are judged.
                     kubelet_answers: self.kubelet_answers
-                        && (self.settings.mode == FenceMode::ConfirmOnly
+                        && (self.settings.mode() == FenceMode::ConfirmOnly
                             || pending.level.is_manual()),
                     pods: (!self.pods_unreadable).then(list).into_iter().collect(),
                 }

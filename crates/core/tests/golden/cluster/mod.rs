@@ -11,9 +11,7 @@ pub use self::answers::Answer;
 use self::answers::Pending;
 use self::patch::Fate;
 use fencing_api::fence_status::NodeFenceStatus;
-use fencing_api::settings::{
-    ApprovalTimeout, FenceMode, PodDeletion, RecoveryStrategy, ReleaseMode,
-};
+use fencing_api::settings::{FenceMode, Procedure};
 use fencing_core::control::Control;
 use fencing_core::decision::{Decision, DeviceOrder, Effect};
 use fencing_core::delay::{Now, Since};
@@ -81,6 +79,9 @@ impl World {
             timeout: Duration::from_secs(120),
             devices: vec![Self::device("bmc")],
         };
+        let mut procedure = Procedure::default();
+        procedure.fence.mode = FenceMode::ConfirmOnly;
+        procedure.release.timeout_seconds = 900;
         let settings = Settings {
             fence: "fence".to_owned(),
             node: "worker-1".to_owned(),
@@ -90,23 +91,15 @@ impl World {
             adopted: false,
             not_before: Duration::ZERO,
             condition: None,
-            mode: FenceMode::ConfirmOnly,
-            strategy: RecoveryStrategy::OutOfServiceTaint,
-            pod_deletion: PodDeletion::Expedited,
-            release: ReleaseMode::AfterDetach,
+            procedure,
             power_on: None,
-            detach_timeout: Duration::from_secs(600),
-            release_timeout: Duration::from_secs(900),
             verification: Verification {
                 off_reads_min: 2,
                 window: Duration::from_secs(1),
             },
             read_period: Duration::from_secs(1),
-            late_effect: Duration::from_secs(60),
             levels: vec![level],
             approval: Approval::NotNeeded,
-            approval_timeout: Duration::from_secs(3600),
-            approval_on_timeout: ApprovalTimeout::Wait,
             unsupported: None,
             confirmation: None,
             released: false,

@@ -26,7 +26,7 @@ fn who_confirms_what_is_held_is_told_that_it_is_read_again_after_that() {
 #[test]
 fn whoever_confirms_what_is_held_is_told_that_a_word_lifts_nothing() {
     let (scene, mut fence) = scene("Off", "2027-01-02T17:59:00Z");
-    fence.spec.fence.mode = FenceMode::PowerOff;
+    fence.spec.procedure.fence.mode = FenceMode::PowerOff;
     let now = "2027-01-02T18:01:00Z".parse().expect("a time");
     let mut told = |reason: &str| {
         let condition = json!({
@@ -54,7 +54,7 @@ fn whoever_confirms_what_is_held_is_told_that_a_word_lifts_nothing() {
 #[test]
 fn whoever_confirms_before_an_approval_is_told_that_one_is_needed() {
     let (scene, mut fence) = scene("Off", "2027-01-02T17:59:00Z");
-    fence.spec.fence.approval.mode = fencing_api::settings::ApprovalMode::Manual;
+    fence.spec.procedure.fence.approval.mode = fencing_api::settings::ApprovalMode::Manual;
     let now = "2027-01-02T18:01:00Z".parse().expect("a time");
     let text = shown(&scene, &fence, "https://192.0.2.9", now);
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");

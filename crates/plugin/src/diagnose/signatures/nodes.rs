@@ -183,7 +183,7 @@ impl Scene<'_> {
         seen.extend(warned(fences::told(&fences::warnings(fence))));
         let denied = fences::denied_beside(fence, &index.facts.fences.items);
         seen.extend(denied.map(|it| format!("they may be at the machine: {}", it.words)));
-        let frees = match fence.spec.recovery.strategy {
+        let frees = match fence.spec.procedure.recovery.strategy {
             RecoveryStrategy::None => {
                 "with the proof it ends, and frees no volume: `recovery.strategy` is None, and whoever goes by that proof frees them"
             }

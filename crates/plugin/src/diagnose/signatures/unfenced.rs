@@ -168,7 +168,7 @@ fn uninstalled(view: &NodeView) -> Why {
 
 /// By the settings of the policy, among them its mode.
 fn by_hand(policy: Option<&NodeFencingPolicy>, node: &str) -> Step {
-    let observes = policy.is_some_and(|it| it.spec.fence.mode == FenceMode::Observe);
+    let observes = policy.is_some_and(|it| it.spec.procedure.fence.mode == FenceMode::Observe);
     let why = match observes {
         true => {
             "have it fenced now: ConfirmOnly never turns the machine off and goes on when its devices read Off; PowerOff turns it off"

@@ -297,10 +297,10 @@ fn an_open_incident_of_the_node_goes_on_and_holds_nothing() {
         fence("PowerOff", more)
     };
     let mut asked = fence("PowerOff", checking.clone());
-    asked.spec.fence.approval.mode = ApprovalMode::Manual;
+    asked.spec.procedure.fence.approval.mode = ApprovalMode::Manual;
     let asked_and = |hold: &str| {
         let mut asked = with("Held", hold);
-        asked.spec.fence.approval.mode = ApprovalMode::Manual;
+        asked.spec.procedure.fence.approval.mode = ApprovalMode::Manual;
         asked
     };
     let mut released = fence("PowerOff", checking.clone());

@@ -54,7 +54,7 @@ pub(super) fn by_budget(
         waits: None,
         // After every date.
         created: "~".to_owned(),
-        deletes: deletes_nodes(&policy.spec.recovery),
+        deletes: deletes_nodes(&policy.spec.procedure.recovery),
     };
     let budget = &policy.spec.budget;
     let ready = nodes

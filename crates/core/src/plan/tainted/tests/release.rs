@@ -5,10 +5,9 @@ use super::*;
 /// S14, S23: of the power, the volumes and the record each was looked at just now, and none of it in vain.
 #[test]
 fn a_release_needs_a_reading_of_now_and_the_record() {
-    let s = Settings {
-        release: ReleaseMode::AfterDetach,
-        ..settings(FenceMode::ConfirmOnly)
-    };
+    let s = fixtures::asking(settings(FenceMode::ConfirmOnly), |it| {
+        it.release.mode = ReleaseMode::AfterDetach;
+    });
     let is_released = |asked: u64, record: Read<bool>| {
         let o = Observed {
             attachments: Read::Present(Vec::new()),

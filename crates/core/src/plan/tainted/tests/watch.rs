@@ -289,10 +289,9 @@ fn a_release_needs_a_device_that_reads_exactly_off() {
 /// L5: a list that cannot be had, before the release or when the Node is gone, is asked for at once, then quickly, then every two seconds.
 #[test]
 fn the_last_list_is_asked_for_at_a_pace_until_it_comes() {
-    let s = Settings {
-        release: ReleaseMode::AfterDetach,
-        ..settings(FenceMode::ConfirmOnly)
-    };
+    let s = crate::fixtures::asking(settings(FenceMode::ConfirmOnly), |it| {
+        it.release.mode = ReleaseMode::AfterDetach
+    });
     let here = observed(Vec::new());
     let gone = Observed {
         node: Read::Absent,
