@@ -88,8 +88,8 @@ Examples:
   In a cluster, everything comes from the pod (see deploy/deployment.yaml):
       node-fencing-operator
 
-  From a workstation, against the cluster of a kubeconfig, as whoever that file says (with deploy/admission.yaml applied,
-  nobody but the operator's service account may claim a node, so that anybody else can only observe):
+  From a workstation, against the cluster of a kubeconfig, with the account of that file (with deploy/admission.yaml applied,
+  only the operator's service account may claim a node, so that others can only observe):
       node-fencing-operator --kubeconfig ~/.kube/lab.yaml --http-bind 127.0.0.1:8080 --log-format text
 
   Keep credentials away from the cluster's own networks:
@@ -137,7 +137,7 @@ struct Args {
     #[arg(long, value_name = "NAME", env = "POD_NAME")]
     pod_name: Option<String>,
 
-    /// Fences that may be under way at once in the whole cluster; those of people count and never wait, the next ones of policies wait for their turn. 0: no limit but each policy's
+    /// Fences that may be in progress in the whole cluster; manual ones count and never wait, the next ones of policies wait for their turn. 0: only each policy's limit
     #[arg(
         long,
         value_name = "NUMBER",
@@ -297,13 +297,14 @@ fn election(lease: &str, renew: &str, retry: &str) -> Result<Times, Error> {
         retry: seconds(RETRY, retry, &range)?,
     };
     if times.renew >= times.lease {
-        let rule =
-            format!("must be less than {LEASE} ({lease}), or two replicas would work at once");
+        let rule = format!(
+            "must be less than {LEASE} ({lease}), or two replicas would lead at the same time"
+        );
         return Err(invalid(RENEW, renew, &rule));
     }
     if times.retry * 3 > times.renew {
         let rule = format!(
-            "must be at most a third of {RENEW} ({renew}), or one lost answer would cost the Lease"
+            "must be at most a third of {RENEW} ({renew}), or one lost answer would lose the Lease"
         );
         return Err(invalid(RETRY, retry, &rule));
     }

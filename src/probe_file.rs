@@ -102,7 +102,7 @@ fn node_name(device: &FenceDevice, order: &Probing) -> Result<String, BadInput> 
             device.name_any()
         ))),
         (None, None) => Err(BadInput(
-            "the FenceDevice is for a fleet (`spec.nodeSelector`); say for which node with --node"
+            "the FenceDevice is for a fleet (`spec.nodeSelector`); name the node with --node"
                 .to_owned(),
         )),
     }

@@ -107,7 +107,7 @@ fn is_a_bare_word(directive: &str) -> bool {
 
 fn bad(given: &str, why: &str) -> String {
     format!(
-        "--log-filter: `{}` must be a level or a list such as info,kube=debug ({why}); {DEFAULT_FILTER} is used instead",
+        "--log-filter: `{}` must be a level or a list such as info,kube=debug ({why}); {DEFAULT_FILTER} is used",
         given.escape_debug()
     )
 }
@@ -234,7 +234,7 @@ mod tests {
         ] {
             let (filter, complaint) = filter_or_default(bad);
             let words = format!(
-                "--log-filter: `{bad}` must be a level or a list such as info,kube=debug ({why}); info is used instead"
+                "--log-filter: `{bad}` must be a level or a list such as info,kube=debug ({why}); info is used"
             );
             assert_eq!(complaint, Some(words));
             assert!(filter.to_string().contains("info"), "{filter}");

@@ -36,7 +36,7 @@ pub(super) struct CheckArgs {
     )]
     wait: String,
 
-    /// Say instead whether the operator may be removed: no fence is under way, and no Node bears a taint of its own
+    /// Say instead whether the operator may be removed: no fence is in progress, and no Node has a taint of its own
     #[arg(long)]
     uninstall: bool,
 

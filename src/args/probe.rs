@@ -143,16 +143,15 @@ impl ProbeArgs {
     fn power_off_is_meant(&self) -> Result<(), Error> {
         let words = match (self.power_off, self.yes, &self.timeout) {
             (true, false, _) => format!(
-                "--power-off would turn the machine of `{}` off, hard: whatever runs there ends at once, and it stays off; \
-                 if that is meant add --yes, or leave --power-off out to look only; nothing was sent",
+                "--power-off would turn the machine of `{}` off, hard, and end its workload; add --yes if that is meant, or leave --power-off out to only read",
                 self.file.to_string_lossy().escape_debug()
             ),
             (false, true, _) => {
-                "--yes only confirms --power-off: add that to turn the machine off, hard, or leave --yes out to look only"
+                "--yes only confirms --power-off; add --power-off to turn the machine off, hard, or leave --yes out to only read"
                     .to_owned()
             }
             (false, false, Some(text)) => format!(
-                "--timeout: `{}` only counts with --power-off --yes: add these to turn the machine off, hard, or leave --timeout out to look only",
+                "--timeout: `{}` is valid only with --power-off --yes; add these to turn the machine off, hard, or leave --timeout out to only read",
                 text.escape_debug()
             ),
             _ => return Ok(()),

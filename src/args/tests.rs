@@ -264,16 +264,16 @@ fn a_power_off_that_is_not_confirmed_says_what_it_would_do_and_what_to_add() {
     for (flags, words) in [
         (
             &["--power-off"][..],
-            "--power-off would turn the machine of `a.yaml` off, hard: whatever runs there ends at once, and it stays off; \
-             if that is meant add --yes, or leave --power-off out to look only; nothing was sent",
+            "--power-off would turn the machine of `a.yaml` off, hard, and end its workload; add --yes if that is meant, or leave \
+             --power-off out to only read",
         ),
         (
             &["--yes"],
-            "--yes only confirms --power-off: add that to turn the machine off, hard, or leave --yes out to look only",
+            "--yes only confirms --power-off; add --power-off to turn the machine off, hard, or leave --yes out to only read",
         ),
         (
             &["--timeout", "60"],
-            "--timeout: `60` only counts with --power-off --yes: add these to turn the machine off, hard, or leave --timeout out to look only",
+            "--timeout: `60` is valid only with --power-off --yes; add these to turn the machine off, hard, or leave --timeout out to only read",
         ),
     ] {
         assert_eq!(complaint(&[&["probe", "a.yaml"], flags].concat()), words);

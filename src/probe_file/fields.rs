@@ -20,8 +20,7 @@ pub fn all_known(device: &Value, name: &str) -> Result<(), BadInput> {
         return Ok(());
     }
     Err(BadInput(format!(
-        "FenceDevice `{name}` sets what this version does not know: {}; correct the spelling and where it stands, or take it out \
-         (docs/reference/fencedevice.md and `kubectl explain fencedevice.spec --recursive` have all fields)",
+        "FenceDevice `{name}` sets unknown fields: {}; correct their spelling and place (docs/reference/fencedevice.md, `kubectl explain fencedevice.spec --recursive`), or remove them",
         listed(&unknown, "`", NAMED_MAX)
     )))
 }
@@ -86,7 +85,7 @@ mod tests {
             ),
         ] {
             let said = said(&spec);
-            let words = format!("FenceDevice `a` sets what this version does not know: {path}");
+            let words = format!("FenceDevice `a` sets unknown fields: {path}");
             assert!(said.starts_with(&words), "{said}");
         }
     }

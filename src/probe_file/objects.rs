@@ -81,7 +81,9 @@ impl Objects {
         let name = name_of(device);
         fields::all_known(device, name)?;
         let device: FenceDevice = serde_json::from_value(device.clone()).map_err(|error| {
-            BadInput(format!("FenceDevice `{name}` cannot be read: {error}; `kubectl apply --dry-run=server` says more"))
+            BadInput(format!(
+                "FenceDevice `{name}` cannot be read: {error}; see `kubectl apply --dry-run=server`"
+            ))
         })?;
         let drivers: Vec<&str> = device.spec.drivers.set().map(|kind| kind.name).collect();
         match *drivers {
@@ -173,7 +175,7 @@ fn usable(object: &Value, own: &str) -> Result<(), BadInput> {
     let name = name_of(object);
     if let Some(namespace) = text("/metadata/namespace").filter(|it| *it != own) {
         return Err(BadInput(format!(
-            "{} `{name}` is in namespace `{namespace}`, and the operator reads those of its own only: move it to `{own}`, or name the operator's namespace with --namespace",
+            "{} `{name}` is in namespace `{namespace}`, and the operator reads only its own; move it to `{own}`, or name the operator's namespace with --namespace",
             kind_of(object)
         )));
     }

@@ -75,7 +75,7 @@ impl Target<'_> {
         match session.force_off().await {
             Ok(OffOutcome::Accepted) => Ok("the device accepted the command".to_owned()),
             Ok(OffOutcome::AlreadyOff { said }) => Ok(format!(
-                "the device says that the machine already is off ({said})"
+                "the device reports that the machine is already off ({said})"
             )),
             Ok(OffOutcome::Unknown(error)) => Ok(format!("the outcome is unknown: {error}")),
             Err(error) => Err(Off::ended("not carried out", error.to_string())),
@@ -115,13 +115,14 @@ impl Target<'_> {
 
     fn words(&self, judged: Result<(), NotProven>, ended: Ended) -> String {
         let Err(reason) = judged else {
-            return "the readings are what a proof asks of a device; the Node and its Lease are for the cluster to say".to_owned();
+            return "the readings prove the device off; Node and Lease are checked in the cluster"
+                .to_owned();
         };
         match ended {
             Ended::Stable | Ended::Settled => reason.to_string(),
             Ended::Deadline(None) => {
                 format!(
-                    "not proven off within {} s: {reason}; give it longer with --timeout, or see the device's log",
+                    "not confirmed off within {} s: {reason}; raise --timeout, or see the device's log",
                     self.time_max.as_secs()
                 )
             }

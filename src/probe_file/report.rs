@@ -187,7 +187,7 @@ impl Report {
         }
         if control::reads_off(reading) {
             self.notes.push(
-                "an Off counts only from a device that has read On while its Node was Ready: probe it again with the machine on, each of its outlets included".to_owned(),
+                "an Off is valid only after an On with its Node Ready; probe it again, each outlet included, with the machine on".to_owned(),
             );
         }
         // Whoever names the machine means it, though the operator compares nothing where the settings say so.
@@ -251,9 +251,9 @@ impl fmt::Display for Report {
             }
             (None, Verdict::Clean) => writeln!(f, "verdict      clean: {}", self.clean),
             (None, Verdict::OffProven) => {
-                writeln!(f, "verdict      off, and proven to be by its device")
+                writeln!(f, "verdict      off, confirmed by its device")
             }
-            (None, Verdict::NotClean) => writeln!(f, "verdict      not proven off"),
+            (None, Verdict::NotClean) => writeln!(f, "verdict      not confirmed off"),
         }
     }
 }
@@ -266,7 +266,7 @@ impl fmt::Display for Answer {
         for fault in &self.faults {
             writeln!(
                 f,
-                "fault        {fault}: no reading of off is believed with it"
+                "fault        {fault}: no reading of Off is valid with it"
             )?;
         }
         writeln!(f, "system UUID  {}", or_none(&self.system_uuid))?;

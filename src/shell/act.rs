@@ -165,7 +165,9 @@ fn barred(context: &Context, valid_until: Option<Duration>) -> Option<Reply> {
         return Some(Reply::NotSent(why));
     }
     let late = valid_until.is_some_and(|until| clock::since_boot() > until);
-    late.then(|| Reply::NotSent("the proof had died before the request could leave".to_owned()))
+    late.then(|| {
+        Reply::NotSent("the power-off proof expired before the request was sent".to_owned())
+    })
 }
 
 fn reply<T>(outcome: Result<T, AskError>) -> Reply {

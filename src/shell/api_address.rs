@@ -63,7 +63,7 @@ pub async fn follow(rules: AddressRules, (host, port): (String, u16), stop: Stop
                 tracing::warn!(
                     host,
                     %error,
-                    "the API server's name cannot be looked up: until it can, a FenceDevice with its address is not refused for that"
+                    "the API server's name cannot be resolved: a FenceDevice with its address is not refused until it can"
                 );
             }
             Err(_) => {}

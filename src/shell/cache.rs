@@ -310,7 +310,7 @@ async fn tell<K>(
             }
             Err(error) => {
                 let error = interrupted(error);
-                tracing::warn!(kind, %error, "watch interrupted; it begins anew by itself")
+                tracing::warn!(kind, %error, "watch interrupted, reconnecting")
             }
         }
     }

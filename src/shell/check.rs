@@ -125,8 +125,7 @@ async fn is_well(clients: &Clients, namespace: &str) -> Vec<Finding> {
 async fn rights(clients: &Clients, namespace: &str) -> Finding {
     match preflight::missing_rights(clients, namespace).await {
         Ok(missing) if missing.is_empty() => well(
-            "this account has every right that was asked for; whether it may read the Secrets, which a role may name one by one, is \
-             told by the conditions of each FenceDevice"
+            "this account has every right that was checked (reading Secrets, which a role may name one by one, is shown by each FenceDevice's conditions)"
                 .to_owned(),
         ),
         Ok(missing) => {
@@ -148,23 +147,18 @@ async fn admission(clients: &Clients, namespace: &str) -> Finding {
         Err(error) => return unanswered(clients, "for a Node", error),
     };
     let Some(node) = node else {
-        return well(
-            "there is no Node to try the admission policies on, and none to guard".to_owned(),
-        );
+        return well("the cluster has no Node to test the admission policies with".to_owned());
     };
     let words = match guard::look(&clients.writes, &node).await {
         Guard::Stands => return well(guard::STANDS.to_owned()),
         Guard::Missing => guard::MISSING.to_owned(),
         Guard::Unknown => format!(
-            "whether the admission policies stand is not known: a dry run on Node {node} was neither accepted nor refused by them; try \
-             again, and see the API server's log if this lasts"
+            "the admission policies could not be tested (a dry run on Node {node} was neither accepted nor refused by them); try again, then see the API server's log"
         ),
     };
     match other_account(clients, namespace).await {
         Some(other) => skipped(format!(
-            "whether the admission policies stand cannot be told as {other}: they hold nobody but the operator's own account, a service \
-             account of namespace {namespace}; ask as that one: kubectl -n {namespace} exec deployment/node-fencing-operator -- \
-             /node-fencing-operator check, or helm test RELEASE; if the operator is in another namespace, name it with --namespace"
+            "the admission policies apply to accounts of namespace {namespace} only, not to {other}; run kubectl -n {namespace} exec deployment/node-fencing-operator -- /node-fencing-operator check (--namespace names another one)"
         )),
         None => fail(words),
     }
@@ -185,9 +179,7 @@ async fn other_account(clients: &Clients, namespace: &str) -> Option<String> {
 /// A Lease that is renewed while we look: no clock of another machine is needed for that.
 async fn leader(clients: &Clients, namespace: &str) -> Finding {
     let leases: Api<Lease> = Api::namespaced(clients.reads.clone(), namespace);
-    let way_out = format!(
-        "see `kubectl -n {namespace} get pods` and the operator's log; until one leads nothing is fenced"
-    );
+    let way_out = format!("see `kubectl -n {namespace} get pods` and the operator's log");
     let mut first = None;
     let begin = since_boot();
     loop {
@@ -199,13 +191,13 @@ async fn leader(clients: &Clients, namespace: &str) -> Finding {
         let holder = spec.holder_identity.filter(|it| !it.is_empty());
         let (Some(holder), Some(renewed)) = (holder, spec.renew_time) else {
             return fail(format!(
-                "no replica has the Lease {namespace}/{}: {way_out}",
+                "no replica has the Lease {namespace}/{}, so nothing is fenced; {way_out}",
                 names::LEASE
             ));
         };
         if *first.get_or_insert_with(|| renewed.clone()) != renewed {
             return well(format!(
-                "{holder} has the Lease {namespace}/{} and renews it: it fences",
+                "{holder} holds and renews the Lease {namespace}/{}",
                 names::LEASE
             ));
         }
@@ -215,7 +207,7 @@ async fn leader(clients: &Clients, namespace: &str) -> Finding {
         let limit = limit.map_or(Times::default().lease, Duration::from_secs);
         if since_boot().saturating_sub(begin) >= limit {
             return fail(format!(
-                "the Lease {namespace}/{} of {holder} was not renewed for {} s: {way_out}",
+                "the Lease {namespace}/{} of {holder} was not renewed for {} s, so nothing is fenced; {way_out}",
                 names::LEASE,
                 limit.as_secs()
             ));
@@ -226,10 +218,7 @@ async fn leader(clients: &Clients, namespace: &str) -> Finding {
 
 /// Its taints are taken away by the operator alone.
 async fn may_go(clients: &Clients) -> Finding {
-    const WAY_OUT: &str = "set the policies to mode Observe (without `windows`, and with `powerOn.policy: Never`) and wait until this is over, or release it: kubectl patch nf NAME --type merge -p \
-                           '{\"spec\":{\"desiredState\":\"Released\"}}'; a quarantine goes when the machine has booted anew, or with its \
-                           Node (kubectl delete node NAME); a release that Helm calls `uninstalling` since then is put back by helm \
-                           rollback RELEASE REVISION (see helm history); to remove the operator all the same: helm uninstall --no-hooks";
+    const WAY_OUT: &str = "release open NodeFences or wait for them, reboot quarantined machines (docs/how-to/uninstall.md), or run helm uninstall --no-hooks";
     let nodes: Api<Node> = Api::all(clients.reads.clone());
     let fences: Api<NodeFence> = Api::all(clients.reads.clone());
     let all = ListParams::default();
@@ -247,7 +236,7 @@ async fn may_go(clients: &Clients) -> Finding {
         let keys = [CLAIM, DETACHING, QUARANTINE];
         let ours = taints.iter().find(|it| keys.contains(&it.key.as_str()))?;
         let name = node.metadata.name.as_deref().unwrap_or_default();
-        Some(format!("Node {name} bears {}", ours.key))
+        Some(format!("Node {name} has taint {}", ours.key))
     });
     let open = fences.iter().filter(|fence| {
         let observes = fence.spec.procedure.fence.mode == FenceMode::Observe;
@@ -259,9 +248,9 @@ async fn may_go(clients: &Clients) -> Finding {
     });
     let left: Vec<_> = tainted.chain(open).collect();
     match left.is_empty() {
-        true => well("no fence is under way, and no Node bears a taint of the operator".to_owned()),
+        true => well("no open NodeFence, and no Node with a taint of the operator".to_owned()),
         false => fail(format!(
-            "{}: nobody would take its taints away; {WAY_OUT}",
+            "{}: only the operator removes its taints; {WAY_OUT}",
             left.join(", ")
         )),
     }

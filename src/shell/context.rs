@@ -73,8 +73,7 @@ impl Context {
         let known = self.caches.node(node).map(|it| it.view());
         if !control::may_log_in(device, known.as_ref()) {
             return Err(format!(
-                "this FenceDevice has not answered for Node {node} while that was Ready, so its Secret is not used for it; create a FenceDevice \
-                 with `nodeName: {node}`"
+                "this FenceDevice has not answered for Node {node} while it was Ready, so its Secret is not used; create a FenceDevice with `nodeName: {node}`"
             ));
         }
         let driver = self.devices.driver(device, node).await;

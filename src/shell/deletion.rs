@@ -42,7 +42,7 @@ impl Deletion {
     /// What is missing, in words; none: the operator may delete Nodes.
     pub fn lacks(&self) -> Option<String> {
         match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            Known::Nothing => Some("whether it has them is being asked".to_owned()),
+            Known::Nothing => Some("its rights are being checked".to_owned()),
             Known::Granted => None,
             Known::Lacks(words) => Some(words.clone()),
         }
@@ -64,7 +64,7 @@ impl Deletion {
             failed => {
                 tracing::warn!(
                     ?failed,
-                    "the API server does not say whether the operator may delete Nodes; asked again"
+                    "the API server does not answer whether the operator may delete Nodes, asking again"
                 );
                 return (false, RETRY);
             }

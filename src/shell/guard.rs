@@ -27,10 +27,7 @@ const SECOND_LOOK: Duration = Duration::from_secs(5);
 /// Until a Node is looked for again, when there is none.
 const NO_NODE_PAUSE: Duration = Duration::from_secs(5);
 /// For the condition, the log and `check`.
-pub const MISSING: &str = "the API server accepts a change to a Node that deploy/admission.yaml forbids the operator: nothing limits what a \
-                       bug or a stolen token of the operator does to Nodes; apply its ValidatingAdmissionPolicies and their bindings \
-                       (kubectl apply -f deploy/admission.yaml, or helm upgrade), and see that they name the account that the operator \
-                       runs as; fencing goes on";
+pub const MISSING: &str = "the API server accepts changes to Nodes that deploy/admission.yaml forbids the operator; apply its policies and bindings (kubectl apply -f deploy/admission.yaml, or helm upgrade)";
 /// The same of a guard that stands.
 pub const STANDS: &str = "the API server refuses the operator what deploy/admission.yaml forbids";
 
@@ -114,7 +111,7 @@ pub async fn look(client: &Client, node: &str) -> Guard {
         Ok(_) => Guard::Missing,
         Err(AskError::Refused { message, .. }) if is_of_guard(&message) => Guard::Stands,
         Err(error) => {
-            tracing::warn!(node, %error, "cannot tell whether the admission policies stand; looks again");
+            tracing::warn!(node, %error, "the admission policies could not be tested, trying again");
             Guard::Unknown
         }
     }

@@ -86,7 +86,7 @@ impl Health {
         let silence = now.saturating_sub(self.with(|state| state.beat)?);
         (silence > SILENCE_MAX).then(|| {
             format!(
-                "the main loop has not come round for {} s",
+                "the main loop has not completed a round for {} s",
                 silence.as_secs()
             )
         })

@@ -42,7 +42,7 @@ async fn clear(context: &Context) {
             Reply::Done => tracing::info!(
                 fence = name,
                 node = fence.spec.node_name,
-                "record deleted: the policy's `history` keeps no more, or none so old"
+                "record deleted (the policy's `history` limit)"
             ),
             // Gone, or changed since it was judged: the cache will tell.
             Reply::Refused(404 | 409, _) => {}
@@ -50,7 +50,7 @@ async fn clear(context: &Context) {
                 tracing::warn!(
                     fence = name,
                     reason,
-                    "cannot delete the record; tried again"
+                    "cannot delete the record, trying again"
                 );
                 return;
             }

@@ -149,7 +149,7 @@ pub async fn run(context: &Context, job: &Job) -> DeviceReply {
 
 /// The answer of work that was lost on the way. What was said before a command is said with it.
 pub fn lost(job: &Job) -> DeviceReply {
-    let why = "the work with the device ended without an answer";
+    let why = "the device task ended without an answer";
     let mut reply = unanswered(&job.order, &job.level.devices, why);
     if let DeviceReply::Commanded { answers, .. } = &mut reply {
         *answers = job.heard.take();
@@ -221,7 +221,7 @@ async fn driver(
     let version = resolve::version(&live);
     // What it says would be heard as what it was: an outlet as a machine, or the other way round.
     if version != device.version {
-        return Err("it was changed meanwhile; it is asked again as it is now".to_owned());
+        return Err("it was changed meanwhile, trying again with its new version".to_owned());
     }
     let early = job.early.as_ref();
     if let Some(driver) =
@@ -269,7 +269,7 @@ async fn look(context: &Context, job: &Job, device: &Device) -> DeviceAnswer {
 fn may_still_leave(context: &Context, looked: Duration, what: &str) -> Result<(), String> {
     let now = clock::since_boot();
     if context.term_end.is_over(now) {
-        return Err("this replica leads no more".to_owned());
+        return Err("this replica is no longer the leader".to_owned());
     }
     if let Some(why) = context.revision.frozen() {
         return Err(why);
@@ -277,7 +277,7 @@ fn may_still_leave(context: &Context, looked: Duration, what: &str) -> Result<()
     let age = now.saturating_sub(looked);
     if age > CLAIM_LIFE {
         return Err(format!(
-            "{what} was read {} ms before the command, at most {} ms are allowed",
+            "{what} was read {} ms before the command, at most {} ms allowed",
             age.as_millis(),
             CLAIM_LIFE.as_millis()
         ));

@@ -126,16 +126,14 @@ async fn finding(
         && connect(nobody, first.port).await.is_some()
     {
         return Some(format!(
-            "{nobody}:{}, which no machine has, takes connections from here: without a certificate no kubelet counts as alive; take the \
-             operator out of the service mesh (sidecar.istio.io/inject: \"false\", linkerd.io/inject: disabled)",
+            "{nobody}:{} accepts connections, and no machine has that address; take the operator out of the service mesh (sidecar.istio.io/inject: \"false\", linkerd.io/inject: disabled)",
             first.port
         ));
     }
     let answers = join_all(ready.iter().map(|it| knock(it.clone()))).await;
     (!answers.contains(&true)).then(|| {
         format!(
-            "none of {} Ready nodes answers at its kubelet's port from here ({} at {}:{}): a fence cannot see there whether a kubelet lives; \
-             allow the operator to reach that port (NetworkPolicy, firewall)",
+            "none of {} Ready nodes answers at its kubelet's port ({} at {}:{}), so a fence detects no live kubelet; allow that port (NetworkPolicy, firewall)",
             ready.len(),
             first.node,
             first.address,

@@ -114,7 +114,7 @@ impl Elector {
                 tracing::info!(
                     lease = LEASE,
                     replica = self.election.own(),
-                    "leads: fences from now on"
+                    "leading: fences from now on"
                 );
                 return;
             }
@@ -130,7 +130,7 @@ impl Elector {
                     lease = LEASE,
                     replica = self.election.own(),
                     leader,
-                    "stands by, with warm caches"
+                    "standing by with warm caches"
                 );
                 told = holder;
             }
@@ -149,19 +149,18 @@ impl Elector {
             }
         }
         self.step_down();
-        let why =
-            self.failure
-                .take()
-                .unwrap_or_else(|| match self.election.holder() {
-                    Some(holder) if holder != self.election.own() => format!("{holder} has it"),
-                    _ => "it was not renewed in time: this process, or its host, stood still"
-                        .to_owned(),
-                });
+        let why = self
+            .failure
+            .take()
+            .unwrap_or_else(|| match self.election.holder() {
+                Some(holder) if holder != self.election.own() => format!("{holder} has it"),
+                _ => "it was not renewed in time (this process or its host was stopped)".to_owned(),
+            });
         tracing::warn!(
             lease = LEASE,
             replica = self.election.own(),
             why,
-            "leads no more: whatever was under way is left to whoever leads next"
+            "no longer the leader: open incidents are left to the next leader"
         );
     }
 
@@ -177,11 +176,11 @@ impl Elector {
             Ok(true) => tracing::info!(
                 lease = LEASE,
                 replica = self.election.own(),
-                "gives the Lease back"
+                "releasing the Lease"
             ),
             Ok(false) => {}
             Err(error) => {
-                tracing::warn!(lease = LEASE, %error, "the Lease could not be given back: another replica waits until its time is over")
+                tracing::warn!(lease = LEASE, %error, "the Lease could not be released: another replica waits until it expires")
             }
         }
     }
@@ -225,7 +224,7 @@ impl Elector {
                     tracing::warn!(
                         lease = LEASE,
                         error = words,
-                        "the Lease could not be read or written; tries again"
+                        "the Lease could not be read or written, trying again"
                     );
                 }
                 self.failure = Some(words);

@@ -255,7 +255,7 @@ fn is_whole<K: Resource>(object: &K, name: &str) -> bool {
 async fn get<K: Resource + Clone + DeserializeOwned + Debug>(api: Api<K>, name: &str) -> Read<K> {
     match ask(api.get(name)).await {
         Ok(object) if is_whole(&object, name) => Read::Present(object),
-        Ok(_) => Read::Failed(format!("what was answered is not {name}")),
+        Ok(_) => Read::Failed(format!("the answer is not {name}")),
         // A proxy's 404 is no word of the API server.
         Err(AskError::Refused { code, reason, .. }) if code == 404 && reason == "NotFound" => {
             Read::Absent
@@ -289,7 +289,7 @@ async fn list<K: Resource + Clone + DeserializeOwned + Debug>(
         .as_deref()
         .is_none_or(str::is_empty)
     {
-        return Read::Failed("the list does not say of which version it is".to_owned());
+        return Read::Failed("the list has no resourceVersion".to_owned());
     }
     context
         .revision

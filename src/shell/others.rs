@@ -41,7 +41,7 @@ fn tell(found: &watch::Sender<Served>, looked: Result<Served, AskError>) {
         let seen = match looked {
             Ok(served) => served,
             Err(error) => {
-                tracing::warn!(%error, "cannot tell which APIs the cluster serves, and so who else may fence its nodes; looks again");
+                tracing::warn!(%error, "cannot list the APIs that the cluster serves, and so other fencers; trying again");
                 match known {
                     Served::Known(_) => return false,
                     Served::NotAsked | Served::Unknown => Served::Unknown,

@@ -264,7 +264,7 @@ impl PolicyStatuses {
         tracing::warn!(
             policy = name,
             error,
-            "cannot write the policy's status; tried again"
+            "cannot write the policy's status, trying again"
         );
         false
     }

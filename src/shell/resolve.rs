@@ -347,7 +347,7 @@ fn stop(
     }
     if frozen == FenceMode::Observe && changed {
         return Some(format!(
-            "NodeFencingPolicy {name} was changed: what it says now begins a new NodeFence"
+            "NodeFencingPolicy {name} was changed, and a new NodeFence is opened"
         ));
     }
     let is_answered = fence.spec.approval.is_some();

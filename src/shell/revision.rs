@@ -109,8 +109,7 @@ impl Revision {
             return;
         }
         let words = format!(
-            "the cluster's resourceVersion went back from {before} to {now}: etcd was restored to an older state; \
-             check what runs where, then restart the operator to go on"
+            "the cluster's resourceVersion went back from {before} to {now} (etcd was restored); check what runs where, then restart the operator"
         );
         tracing::error!(%words, "frozen");
         state.frozen = Some(words);

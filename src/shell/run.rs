@@ -46,14 +46,10 @@ pub enum Error {
     #[error(transparent)]
     Cluster(#[from] preflight::Error),
     /// No random bytes.
-    #[error(
-        "the system gives no random bytes: this process cannot be told apart from another replica"
-    )]
+    #[error("the system returns no random bytes, which identify this process among replicas")]
     Randomness,
     /// The control loops have ended or panicked: a new process is better than one that does nothing.
-    #[error(
-        "the control loops have ended ({0}); the log above says why; the kubelet starts the operator again"
-    )]
+    #[error("the control loops ended ({0}); see the log above, the kubelet restarts the operator")]
     Loops(String),
 }
 
@@ -195,7 +191,7 @@ pub async fn work(
     .await;
     if ended.is_err() {
         tracing::warn!(
-            "something still runs {} s after the signal; it is cut off",
+            "tasks still run {} s after the signal and are aborted",
             PROCESS_END.as_secs()
         );
     }
@@ -243,7 +239,7 @@ async fn reach(clients: &Clients, health: &Health) -> Result<String, Error> {
             Ok(Err(error)) => text::chain(&error),
             Err(_) => late(clients, "for its version and what it serves"),
         };
-        tracing::warn!("{words}; tries again in {} s", RETRY_PAUSE.as_secs());
+        tracing::warn!("{words}, trying again in {} s", RETRY_PAUSE.as_secs());
         health.close(Gate::Cluster, vec![words]);
         sleep(RETRY_PAUSE).await;
     }

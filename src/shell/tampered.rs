@@ -64,9 +64,7 @@ impl Tampered {
         };
         let who = entry.manager.as_deref().unwrap_or("somebody");
         let message = format!(
-            "its status was written by `{}`; only the operator writes a status, and nobody is fenced for what stands in one, but a pinned \
-             machine, a bound boot or an evidence may be taken for its own: see what has changed, take it back, and take the right to \
-             `{}/status` away from whoever did it (kubectl get --show-managed-fields shows the fields)",
+            "its status was written by `{}`, and only the operator may write it; revert the change (kubectl get --show-managed-fields) and revoke the right to `{}/status`",
             text::shortened(who, NAME_BYTES_MAX),
             K::plural(&()),
         );
@@ -138,10 +136,8 @@ mod tests {
         let body = &seen.first().expect("a request").body;
         assert_eq!(body["reason"], "StatusTampered");
         assert_eq!(body["regarding"]["name"], "w1-1");
-        let note = "its status was written by `kubectl-edit`; only the operator writes a status, and nobody is fenced for what \
-                    stands in one, but a pinned machine, a bound boot or an evidence may be taken for its own: see what has changed, \
-                    take it back, and take the right to `nodefences/status` away from whoever did it (kubectl get \
-                    --show-managed-fields shows the fields)";
+        let note = "its status was written by `kubectl-edit`, and only the operator may write it; revert the change (kubectl get \
+                    --show-managed-fields) and revoke the right to `nodefences/status`";
         assert_eq!(body["note"], note);
     }
 

@@ -138,7 +138,7 @@ impl Replica {
             };
             tracing::warn!(
                 fence,
-                "this replica runs on the node that is to be fenced: another one has to do that"
+                "this replica runs on the node that is to be fenced, another one has to fence it"
             );
             left_for.insert(fence);
             elector.release().await;
@@ -316,7 +316,7 @@ async fn loops(context: Arc<Context>, ways: Ways<'_>, peace: [BoxFuture<'static,
         biased;
         _ = futures::future::join(incidents, detector) => {}
         Some(ended) = peace.join_next() => {
-            tracing::error!(?ended, "the probes, the statuses of the policies, or the looks at the guard, at our rights or around have ended");
+            tracing::error!(?ended, "the probes, policy statuses, admission checks or rights checks have ended");
         }
     }
 }

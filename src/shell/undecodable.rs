@@ -41,11 +41,11 @@ impl Undecodable {
         };
         let metadata = &invalid.metadata;
         let message = format!(
-            "it cannot be decoded ({}) and does nothing; write it again, under the CustomResourceDefinitions of this version",
+            "it cannot be decoded ({}) and has no effect; write it again, under the CustomResourceDefinitions of this version",
             invalid.error
         );
         let name = metadata.name.as_deref().unwrap_or_default();
-        tracing::error!(kind = %K::kind(&()), name, message, "object is left alone");
+        tracing::error!(kind = %K::kind(&()), name, message, "object is ignored");
         self.events.publish(Note {
             regarding: ObjectReference {
                 resource_version: metadata.resource_version.clone(),
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(body["reason"], "Undecodable");
         assert_eq!(
             body["note"],
-            "it cannot be decoded (Invalid type integer `7`. Expected a string) and does nothing; write it again, under \
+            "it cannot be decoded (Invalid type integer `7`. Expected a string) and has no effect; write it again, under \
              the CustomResourceDefinitions of this version"
         );
     }

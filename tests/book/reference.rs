@@ -119,10 +119,10 @@ fn not_yet(kind: &str) -> String {
     };
     let asks = match kind {
         "FenceDevice" => "asks for more than this version can do",
-        _ => "takes rights that nobody has given the operator",
+        _ => "requires rights that the operator lacks",
     };
     words.map_or_else(String::new, |words| {
-        let words = format!("Of one that {asks} it says: \"{words}\".");
+        let words = format!("Of one that {asks} it reports: \"{words}\".");
         format!("\n{}\n", wrapped(&words))
     })
 }

@@ -213,7 +213,7 @@ fn what_cannot_work_ends_with_2_and_the_way_out() {
     assert_eq!(code, 2);
     assert_eq!(
         words,
-        "failed to read the kubeconfig /nowhere (--kubeconfig): No such file or directory (os error 2); name a file with which `kubectl --kubeconfig FILE get nodes` works, or none in a pod with a service account"
+        "failed to read the kubeconfig /nowhere (--kubeconfig): No such file or directory (os error 2); name one with which `kubectl --kubeconfig FILE get nodes` works, or none in a pod"
     );
 
     let taken = TcpListener::bind("127.0.0.1:0").expect("port");
@@ -262,7 +262,7 @@ fn an_old_kubernetes_and_missing_resources_end_with_2() {
     assert_eq!(code, Some(2));
     assert_eq!(
         words,
-        "the API server does not serve nodefencingpolicies, nodefencingpolicies/status, fencedevices, fencedevices/status, nodefences, nodefences/status as nodefencing.io/v1alpha1: apply the CustomResourceDefinitions of this version (kubectl apply -k crds, or helm upgrade)"
+        "the API server does not serve nodefencingpolicies, nodefencingpolicies/status, fencedevices, fencedevices/status, nodefences, nodefences/status as nodefencing.io/v1alpha1; apply the CustomResourceDefinitions of this version (kubectl apply -k crds, or helm upgrade)"
     );
 }
 
@@ -279,7 +279,7 @@ fn without_an_api_server_it_lives_is_not_ready_and_ends_on_a_signal() {
     assert_eq!(warning["level"], "WARN");
     assert_eq!(
         warning["message"],
-        "--log-filter: `info,kube=loud` must be a level or a list such as info,kube=debug (error parsing level filter: expected one of \"off\", \"error\", \"warn\", \"info\", \"debug\", \"trace\", or a number 0-5); info is used instead"
+        "--log-filter: `info,kube=loud` must be a level or a list such as info,kube=debug (error parsing level filter: expected one of \"off\", \"error\", \"warn\", \"info\", \"debug\", \"trace\", or a number 0-5); info is used"
     );
     let asked = format!("failed to ask the API server http://{address} for its version: ");
     operator.line_with("message", &asked);

@@ -134,7 +134,7 @@ async fn a_clean_probe_tells_all_and_changes_nothing() {
         "FenceDevice  worker-3-bmc (ipmi), node worker-3",
         "power        On (",
         "system UUID  ",
-        "verdict      clean: a fence would work",
+        "verdict      clean: fencing works",
     ];
     assert_told(&output, 0, &lines);
     assert!(!text(&output).contains(rack.password()));
@@ -251,8 +251,8 @@ async fn a_power_off_is_commanded_once_and_proven_by_readings_that_are_shown() {
     let output = rack.probe(file.clone(), &flags).await;
     let lines = [
         "power off    the device accepted the command\n",
-        "the readings are what a proof asks of a device",
-        "verdict      off, and proven to be by its device\n",
+        "the readings prove the device off",
+        "verdict      off, confirmed by its device\n",
     ];
     assert_told(&output, 0, &lines);
     let told = text(&output);
@@ -314,8 +314,8 @@ async fn an_off_that_is_not_proven_in_time_ends_with_1() {
     let lines = [
         "power off    the device accepted the command\n",
         "Z On (",
-        "not proven off within 5 s: FenceDevice worker-3-bmc: 0 consecutive Off readings",
-        "verdict      not proven off\n",
+        "not confirmed off within 5 s: FenceDevice worker-3-bmc read Off 0 of 2 times",
+        "verdict      not confirmed off\n",
     ];
     assert_told(&output, 1, &lines);
     assert!(deaf.plug.is_on());
@@ -332,5 +332,5 @@ async fn an_off_that_is_not_proven_in_time_ends_with_1() {
     };
     assert!(read("On") && read("Off"), "{off}");
     let words = off["message"].as_str().unwrap_or_default();
-    assert!(words.starts_with("not proven off within 5 s: "), "{off}");
+    assert!(words.starts_with("not confirmed off within 5 s: "), "{off}");
 }

@@ -10,19 +10,19 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 /// NodeFence: `Unknown` while the incident runs (the reason is its stage), `True` when the node was fenced and let go, or
-/// proven down for others to free it (`recovery.strategy: None`), `False` when it ended in any other way.
+/// confirmed off for others to free it (`recovery.strategy: None`), `False` when it ended in any other way.
 pub const SUCCEEDED: &str = "Succeeded";
 /// NodeFence: the machine is proven to be off.
 pub const NODE_CONFIRMED_DOWN: &str = "NodeConfirmedDown";
 /// NodeFence: a human is needed; a deadline is past.
 pub const ESCALATED: &str = "Escalated";
-/// NodeFence: something holds the incident back for now: a brake of the policy, somebody else's taint or claim. Its reason says which.
+/// NodeFence: the incident is held: by the budget or a rule of its policy, a foreign taint or claim. Its reason names it.
 pub const HELD: &str = "Held";
 /// FenceDevice and NodeFencingPolicy: would work if it were needed now.
 pub const READY: &str = "Ready";
 /// NodeFencingPolicy: the API server lets the operator do what `deploy/admission.yaml` forbids.
 pub const ADMISSION_GUARD_MISSING: &str = "AdmissionGuardMissing";
-/// NodeFencingPolicy: others fence its nodes, taint them, restart or delete them, or want something of whoever does.
+/// NodeFencingPolicy: others fence its nodes, taint them, restart or delete them, or require something for that.
 pub const OTHER_FENCERS: &str = "OtherFencers";
 /// FenceDevice: the last probe got an answer.
 pub const REACHABLE: &str = "Reachable";

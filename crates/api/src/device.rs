@@ -118,7 +118,7 @@ pub struct FenceDeviceSpec {
     #[schemars(length(max = 63))]
     pub serialization_group: Option<String>,
 
-    /// How the device is probed in peace time.
+    /// How the device is probed periodically.
     #[serde(default)]
     pub probe: ProbeSettings,
 }
@@ -176,7 +176,7 @@ pub enum IdentityCheck {
     Skip,
 }
 
-/// How a device is probed in peace time.
+/// How a device is probed periodically.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProbeSettings {

@@ -154,7 +154,7 @@ pub struct PinnedSystem {
     /// The Node.
     #[schemars(length(min = 1, max = 253))]
     pub node_name: String,
-    /// Its uid: a Node created anew under the same name is pinned anew.
+    /// Its uid: a Node created again under the same name is pinned again.
     #[serde(rename = "nodeUID")]
     #[schemars(length(min = 1, max = 64))]
     pub node_uid: String,

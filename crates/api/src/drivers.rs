@@ -184,7 +184,7 @@ pub(super) fn rules() -> Vec<Value> {
                 &format!("!has(self.{name}) || self.identityCheck == 'Skip'"),
                 &format!(
                     "`identityCheck` must be 'Skip' for driver `{name}`: an outlet cannot name its machine. Verify the wiring once, with the \
-                     node drained: switch the outlets off, and see that this machine is dark"
+                     node drained: switch the outlets off, and check that this machine is powered off"
                 ),
                 ".identityCheck",
             ),

@@ -165,7 +165,7 @@ pub struct NodeFenceSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
 
-    /// A human's word that the machine is off, once.
+    /// Manual confirmation that the machine is off, once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manual_confirmation: Option<ManualConfirmation>,
 }
@@ -311,7 +311,7 @@ pub enum ApprovalDecision {
     Denied,
 }
 
-/// A human's word that the machine is off. It counts for 15 minutes, unless a device reads On or the Node is Ready.
+/// Manual confirmation that the machine is off. It is valid for 15 minutes, unless a device reads On or the Node is Ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManualConfirmation {

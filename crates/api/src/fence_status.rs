@@ -37,7 +37,7 @@ pub struct NodeFenceStatus {
     pub boot_id: Option<String>,
 
     /// Why `spec.manualConfirmation` counts for nothing any more: a device or the kubelet answered that the machine is on. Never taken
-    /// back; whoever looks again confirms another NodeFence.
+    /// back; a later check confirms another NodeFence.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub confirmation_refused: Option<String>,
@@ -181,7 +181,7 @@ pub struct Attempt {
     #[schemars(length(max = 253))]
     pub device: String,
 
-    /// The FenceDevice as it was, `<uid>/<generation>`: what it was changed to since was not told this. Off commands only.
+    /// The FenceDevice as it was, `<uid>/<generation>`: a later version has not received this command. Off commands only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub device_version: Option<String>,

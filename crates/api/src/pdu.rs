@@ -142,7 +142,7 @@ fn oid_rule() -> serde_json::Value {
 #[serde(rename_all = "camelCase", default)]
 pub struct SnmpSettings {
     /// `V3` signs and encrypts; the Secret has the keys `username`, `authPassword` and `privPassword`. `V2c` sends the key
-    /// `community` in plain text, and whoever reads it on the network can switch outlets: for PDUs that know nothing else.
+    /// `community` in plain text, with which everyone on the network can switch outlets: for PDUs that know nothing else.
     pub version: SnmpVersion,
 
     /// How messages of version 3 are signed: the protocol of the user on the PDU.

@@ -297,10 +297,10 @@ impl Default for Exclusions {
     }
 }
 
-/// What is done about a node that somebody cordoned.
+/// What is done about a cordoned node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CordonedNodes {
-    /// Leave it alone: somebody works on it.
+    /// Do not fence it: it is worked on.
     Skip,
     /// Fence it like any other.
     Fence,
@@ -309,7 +309,7 @@ pub enum CordonedNodes {
 /// What is done about a node under maintenance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MaintenanceNodes {
-    /// Leave it alone: somebody works on it.
+    /// Do not fence it: it is worked on.
     Skip,
     /// Fence it like any other.
     Fence,
@@ -317,7 +317,7 @@ pub enum MaintenanceNodes {
 
 /// How long ended incidents are kept. A record stays longer while something hangs on it: as long as the outage lasts that it is
 /// about, and until the node's cooldown is over. NodeFences made by a human, and those of a policy that was deleted, are kept until
-/// somebody deletes them.
+/// they are deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct History {

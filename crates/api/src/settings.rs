@@ -46,7 +46,7 @@ pub(super) fn procedure_rules() -> Vec<Value> {
             "`powerOn.policy` 'AfterRecovery' needs `recovery.strategy` 'OutOfServiceTaint': a machine is turned on after the release of the taint",
             ".powerOn.policy",
         ),
-        // In mode ConfirmOnly no power command is ever sent, and what somebody else has turned off is theirs to turn on.
+        // In mode ConfirmOnly no power command is ever sent, and what others have turned off is theirs to turn on.
         rule_at(
             "self.powerOn.policy != 'AfterRecovery' || self.fence.mode == 'PowerOff'",
             "`powerOn.policy` 'AfterRecovery' needs `fence.mode` 'PowerOff': only a machine that the operator has turned off is turned on",
@@ -144,7 +144,7 @@ pub struct FenceLevel {
     #[schemars(range(min = 1, max = 300))]
     pub retry_period_seconds: u32,
 
-    /// How long this level may take as a whole, in seconds: no further try begins after that, and one under way has 25 s at least.
+    /// How long this level may take as a whole, in seconds: no further try begins after that, and one in progress has 25 s at least.
     #[serde(default = "level_timeout_seconds")]
     #[schemars(range(min = 10, max = 1800))]
     pub timeout_seconds: u32,
@@ -238,7 +238,7 @@ pub enum ApprovalMode {
     Manual,
 }
 
-/// What happens when nobody answered in time.
+/// What happens without an approval or denial in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ApprovalTimeout {
     /// Escalate and go on waiting.
@@ -311,8 +311,8 @@ pub struct ReleaseSettings {
     /// ID. `AfterRecovery` keeps the out-of-service taint until then. `Manual` waits for `desiredState: Released`.
     pub mode: ReleaseMode,
 
-    /// How long the release may take before the incident escalates, in seconds; counted from when everything has detached and no off command may still
-    /// land late.
+    /// How long the release may take before the incident escalates, in seconds; counted from when all volumes have detached and no off
+    /// command may still take effect.
     #[schemars(range(min = 60, max = 86_400))]
     pub timeout_seconds: u32,
 }
@@ -329,9 +329,9 @@ impl Default for ReleaseSettings {
 /// When a fenced node is let go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ReleaseMode {
-    /// Once its volumes have detached; a quarantine taint stays until it has booted anew.
+    /// Once its volumes have detached; a quarantine taint stays until it has rebooted.
     AfterDetach,
-    /// Once it has booted anew.
+    /// Once it has rebooted.
     AfterRecovery,
     /// When a human says so.
     Manual,
@@ -342,7 +342,7 @@ pub enum ReleaseMode {
 #[serde(rename_all = "camelCase", default)]
 pub struct PowerOnSettings {
     /// `Never` leaves the machine off. `AfterRecovery` turns it on once the pods and volumes have left it: by the devices that an off
-    /// command of the same NodeFence has gone to, twice at most, and not while somebody works on the node.
+    /// command of the same NodeFence has gone to, twice at most, and not while others work on the node.
     pub policy: PowerOnPolicy,
 
     /// Pause between the release and the command, in seconds.

@@ -16,7 +16,7 @@ use super::crd::rule;
 ]))]
 pub struct TlsSettings {
     /// `Full` checks chain and host name. `Pinned` checks that the certificate is exactly the one of `sha256Fingerprint`.
-    /// `None` checks nothing: whoever answers gets the password.
+    /// `None` checks nothing: any host that answers gets the password.
     pub verification: TlsVerification,
 
     /// ConfigMap or Secret in the operator's namespace with the CA certificates; without it those of the operator's system count.

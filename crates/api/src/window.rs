@@ -85,7 +85,7 @@ pub enum Weekday {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PauseRequest {
-    /// What asks for the pause, a key that whoever asks chooses; several may ask, and each takes back its own.
+    /// Who or what requests the pause, a key of their choice; several may request it, and each removes its own.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
 
@@ -101,7 +101,7 @@ pub struct PauseRequest {
     pub reason: Option<String>,
 
     /// From then on the entry does not count, by the operator's clock: a time of RFC 3339, for instance `2027-01-02T18:00:00Z`. Absent:
-    /// it counts until somebody removes it. The operator never removes an entry.
+    /// it is valid until it is removed. The operator never removes an entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub expire_time: Option<Timestamp>,

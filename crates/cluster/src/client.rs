@@ -51,7 +51,7 @@ pub enum Error {
     NoConfig,
     /// The kubeconfig cannot be used.
     #[error(
-        "failed to read the kubeconfig {origin}: {problem}; name a file with which `kubectl --kubeconfig FILE get nodes` works, or none in a pod with a service account"
+        "failed to read the kubeconfig {origin}: {problem}; name one with which `kubectl --kubeconfig FILE get nodes` works, or none in a pod"
     )]
     Kubeconfig {
         /// Where it comes from.

@@ -32,7 +32,7 @@ const REVIEWS_AT_ONCE: usize = 8;
 pub enum Error {
     /// The API server did not answer as it should; worth another try.
     #[error(
-        "failed to ask the API server {server} {what}: {source}; if this lasts, check `server` and the user of the kubeconfig, or the pod's service account"
+        "failed to ask the API server {server} {what}: {source}; check `server` and the user of the kubeconfig, or the pod's service account"
     )]
     Ask {
         /// Its URL.
@@ -44,9 +44,7 @@ pub enum Error {
     },
     /// Too old.
     #[error(
-        "the API server is Kubernetes {found}, and node-fencing-operator needs {}.{} or newer: \
-         deploy/admission.yaml, which checks who says that a machine is down and limits what the operator's token may do, \
-         is made of ValidatingAdmissionPolicies, and older API servers do not serve them as v1; upgrade the cluster",
+        "the API server is Kubernetes {found}, and node-fencing-operator requires {}.{} or newer (ValidatingAdmissionPolicy v1, see deploy/admission.yaml); upgrade the cluster",
         KUBERNETES_MIN.0, KUBERNETES_MIN.1
     )]
     TooOld {
@@ -55,8 +53,7 @@ pub enum Error {
     },
     /// Our custom resources are not there, or another version of them.
     #[error(
-        "the API server does not serve {} as {GROUP}/{VERSION}: apply the CustomResourceDefinitions of this version \
-         (kubectl apply -k crds, or helm upgrade)",
+        "the API server does not serve {} as {GROUP}/{VERSION}; apply the CustomResourceDefinitions of this version (kubectl apply -k crds, or helm upgrade)",
         .missing.join(", ")
     )]
     NotInstalled {

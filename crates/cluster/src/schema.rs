@@ -81,8 +81,7 @@ fn compare(path: &str, ours: &Value, served: &Value, unknown: &mut Vec<String>) 
 #[must_use]
 pub fn words(unknown: &[String]) -> String {
     format!(
-        "the CustomResourceDefinitions of {GROUP}/{VERSION} are of an older version, and the API server drops what they do not know: {}; apply \
-         those of this version (kubectl apply -k crds, or helm upgrade)",
+        "the CustomResourceDefinitions of {GROUP}/{VERSION} are older, so the API server drops fields: {}; apply those of this version (kubectl apply -k crds, or helm upgrade)",
         listed(unknown, "", NAMED_MAX)
     )
 }
@@ -171,7 +170,7 @@ mod tests {
         );
         assert_eq!(
             words(&unknown),
-            "the CustomResourceDefinitions of nodefencing.io/v1alpha1 are of an older version, and the API server drops what they do not know: \
+            "the CustomResourceDefinitions of nodefencing.io/v1alpha1 are older, so the API server drops fields: \
              nodefences status.attempts[].device, nodefences status.evidence; apply those of this version (kubectl apply -k crds, or helm upgrade)"
         );
     }

@@ -51,7 +51,7 @@ impl Stop {
                 _ = interrupt.recv() => "SIGINT",
             };
             tracing::info!(
-                "{name}: no new step is begun; fences that run are taken up again by the next operator"
+                "{name}: no new step is started; open incidents are resumed by the next operator"
             );
             stopper.stop();
         });

@@ -56,7 +56,7 @@ impl OffResult {
         match self {
             Self::Accepted => "the device accepted the command",
             Self::Landed => "the device accepted the command, and has read Off since",
-            Self::AlreadyOff => "the device says that the machine already is off",
+            Self::AlreadyOff => "the device reports that the machine is already off",
             Self::NotSent(reason)
             | Self::Silent(reason)
             | Self::Unknown(reason)
@@ -138,7 +138,7 @@ impl OnResult {
     pub fn message(&self) -> &str {
         match self {
             Self::Accepted => "the device accepted the command",
-            Self::AlreadyOn => "the device says that the machine already is on",
+            Self::AlreadyOn => "the device reports that the machine is already on",
             Self::ReadsOn => "the device has read On since",
             Self::NotSent(reason) | Self::Unknown(reason) | Self::Late(reason) => reason,
         }

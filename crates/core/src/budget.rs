@@ -6,7 +6,7 @@
 
 use super::hold::{HeldBy, Hold};
 use super::observed::{NodeView, Ready};
-use super::quiesce::shorten;
+use super::quiesce::{counted, shorten};
 use super::select::matches;
 use super::support::deletes_nodes;
 use fencing_api::fence::NodeFence;
@@ -105,7 +105,7 @@ pub fn admit(
 
 /// The operator itself runs there: what it would do last is to cut its own power, half-way through.
 pub fn own_node(node: &str, own_node: Option<&str>) -> Option<Hold> {
-    let message = "the operator itself runs on this node; another replica has to fence it";
+    let message = "the operator runs on this node; another replica has to fence it";
     (own_node == Some(node)).then(|| Hold {
         reason: HeldBy::OwnNode,
         message: message.to_owned(),
@@ -124,7 +124,7 @@ fn quorum(mine: &Open, cluster: &Cluster<'_>) -> Result<(), Hold> {
     }
     // Of a member whose Node is gone nobody knows any more that it is one: the next would be counted without it.
     if mine.deletes {
-        let message = "a control-plane node that is deleted would not count for the quorum any more; use `recovery.strategy: OutOfServiceTaint` for these nodes, or set `budget.controlPlane: Ignore`";
+        let message = "`recovery.strategy: DeleteNode` would remove a control-plane node from the quorum; set `recovery.strategy: OutOfServiceTaint` for these nodes, or `budget.controlPlane: Ignore`";
         return hold(HeldBy::Quorum, message.to_owned());
     }
     let left = members
@@ -136,7 +136,7 @@ fn quorum(mine: &Open, cluster: &Cluster<'_>) -> Result<(), Hold> {
         return Ok(());
     }
     let message = format!(
-        "{left} of {} control-plane nodes would be left Ready, quorum needs {needed}; bring one back, or set `budget.controlPlane: Ignore`",
+        "{left} of {} control-plane nodes would stay Ready, quorum requires {needed}; bring one back, or set `budget.controlPlane: Ignore`",
         members.len()
     );
     hold(HeldBy::Quorum, message)
@@ -156,7 +156,7 @@ fn concurrent(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(),
             .find(|other| other.admitted)
             .map_or("", |other| other.fence.as_str());
         let message = format!(
-            "{running} of at most {limit} fences of policy {} are under way (`budget.maxConcurrent`), {first} first; this one waits for its turn, or approve it (`spec.approval`)",
+            "{running} of at most {limit} fences of policy {} in progress (`budget.maxConcurrent`), {first} first; wait for its turn, or approve this NodeFence (`spec.approval`)",
             mine.policy
         );
         return hold(HeldBy::MaxConcurrent, message);
@@ -169,8 +169,8 @@ fn concurrent(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(),
     let oldest = ahead.iter().min();
     if let Some((_, first)) = oldest.filter(|_| running + ahead.len() >= limit) {
         let message = format!(
-            "{} older incident(s) of policy {} go before it (`budget.maxConcurrent` {limit}), {first} first; this one waits for its turn, or approve it (`spec.approval`)",
-            ahead.len(),
+            "{} of policy {} first (`budget.maxConcurrent` {limit}): {first}; wait for its turn, or approve this NodeFence (`spec.approval`)",
+            counted(ahead.len(), "older incident"),
             mine.policy
         );
         return hold(HeldBy::MaxConcurrent, message);
@@ -203,8 +203,10 @@ fn failure_domain(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result
     }
     let mine_domain = mine_domain.map_or("(no label)", |domain| domain.as_str());
     let message = format!(
-        "{running} fence(s) are under way in {} {mine_domain}, at most {} may be (`budget.failureDomain`)",
-        domain.topology_key, domain.max_concurrent
+        "{} in progress in {} {mine_domain}, at most {} allowed (`budget.failureDomain`)",
+        counted(running, "fence"),
+        domain.topology_key,
+        domain.max_concurrent
     );
     hold(HeldBy::FailureDomain, message)
 }
@@ -228,12 +230,12 @@ fn healthy(budget: &Budget, cluster: &Cluster<'_>) -> Result<(), Hold> {
     let gone = match gone.is_empty() {
         true => String::new(),
         false => format!(
-            " (those that `recovery.strategy: DeleteNode` has deleted count as down: {}; if one never comes back, delete its NodeFence once that has ended)",
+            " (deleted by `recovery.strategy: DeleteNode` and counted as down: {}; delete the ended NodeFence of one that never returns)",
             shorten(&gone)
         ),
     };
     let message = format!(
-        "{healthy} of {total} nodes of the policy are Ready{gone}, `budget.minHealthy` wants {needed}; if these machines are really down, approve this NodeFence (`spec.approval`)"
+        "{healthy} of {total} nodes of the policy are Ready{gone}, `budget.minHealthy` requires {needed}; approve this NodeFence (`spec.approval`) if these machines are really down"
     );
     hold(HeldBy::Storm, message)
 }
@@ -257,7 +259,7 @@ fn hourly(budget: &Budget, cluster: &Cluster<'_>, now: Duration) -> Result<(), H
         return Ok(());
     }
     let message = format!(
-        "{recent} fences of the policy began in the last hour, `budget.maxPerHour` is {}; goes on by itself, or approve it",
+        "{recent} fences of the policy began in the last hour, `budget.maxPerHour` is {}; wait, or approve this NodeFence (`spec.approval`)",
         budget.max_per_hour
     );
     hold(HeldBy::MaxPerHour, message)
@@ -286,10 +288,10 @@ fn cluster_wide(mine: &Open, cluster: &Cluster<'_>) -> Result<(), Hold> {
         .min_by_key(|(created, other)| (*created, &other.fence));
     let first = running.first().copied().or(oldest.map(|(_, other)| *other));
     let message = format!(
-        "{} fences are under way in the cluster and {} older incident(s) go before it, at most {limit} may be (`--max-concurrent-fences`), \
-         {} first; this one waits for its turn, or approve it (`spec.approval`)",
-        running.len(),
-        ahead.len(),
+        "{} in progress in the cluster and {} waiting, at most {limit} allowed (`--max-concurrent-fences`), {} first; \
+         wait for its turn, or approve this NodeFence (`spec.approval`)",
+        counted(running.len(), "fence"),
+        counted(ahead.len(), "older incident"),
         first.map_or("", |other| other.fence.as_str())
     );
     hold(HeldBy::ClusterCap, message)

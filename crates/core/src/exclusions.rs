@@ -129,7 +129,7 @@ fn paused(policy: &NodeFencingPolicy, now: Timestamp) -> Option<Exclusion> {
     Some(Exclusion {
         reason: HeldBy::Paused,
         message: format!(
-            "policy {} is paused by its `pauseRequests`: {}; take the entry back, or create a NodeFence of your own",
+            "policy {} is paused by its `pauseRequests`: {}; remove the entry, or create a NodeFence by hand",
             name(policy),
             named(&active)
         ),
@@ -153,8 +153,7 @@ fn maintained(policy: &NodeFencingPolicy, node: &NodeView) -> Option<Exclusion> 
     }
     let sign = maintenance_sign(node)?;
     let message = format!(
-        "Node {} has {sign}, and policy {} leaves nodes under maintenance alone (`exclusions.maintenance` is Skip); end the \
-         maintenance, or create a NodeFence of your own",
+        "Node {} has {sign}, and policy {} excludes nodes under maintenance (`exclusions.maintenance` is Skip); end the maintenance, or create a NodeFence by hand",
         node.name,
         name(policy)
     );
@@ -199,15 +198,15 @@ fn excluded(policy: &NodeFencingPolicy, node: &NodeView) -> Option<Exclusion> {
     let (what, rule, way_out) = if exclusions.cordoned == CordonedNodes::Skip && node.unschedulable
     {
         let way_out = format!("uncordon it (kubectl uncordon {})", node.name);
-        let rule = "cordoned nodes alone (`exclusions.cordoned` is Skip)";
+        let rule = "cordoned nodes (`exclusions.cordoned` is Skip)";
         ("is cordoned".to_owned(), rule, way_out)
     } else if let Some(key) = annotation() {
-        let rule = "nodes with that key alone (`exclusions.annotations`)";
+        let rule = "nodes with that key (`exclusions.annotations`)";
         let way_out = "remove the annotation".to_owned();
         (format!("has annotation {key}"), rule, way_out)
     } else {
         let key = taint()?;
-        let rule = "nodes with that key alone (`exclusions.taints`)";
+        let rule = "nodes with that key (`exclusions.taints`)";
         (
             format!("has taint {key}"),
             rule,
@@ -215,7 +214,7 @@ fn excluded(policy: &NodeFencingPolicy, node: &NodeView) -> Option<Exclusion> {
         )
     };
     let message = format!(
-        "Node {} {what}, and policy {} leaves {rule}; {way_out}, or create a NodeFence of your own",
+        "Node {} {what}, and policy {} excludes {rule}; {way_out}, or create a NodeFence by hand",
         node.name,
         name(policy)
     );

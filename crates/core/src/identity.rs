@@ -45,8 +45,7 @@ pub fn rule(device: &FenceDevice, node: &NodeView) -> IdentityRule {
 
 fn moved(node: &NodeView, pin: &PinnedSystem) -> String {
     format!(
-        "Node {} now runs on a machine with system UUID {}, and the device controls the one with {}, pinned before; correct \
-         the device's address or `systemID`, so that it is the machine the node runs on",
+        "Node {} runs on a machine with system UUID {}, the FenceDevice controls the one pinned before ({}); correct its address or `systemID`",
         node.name, node.system_uuid, pin.uuid
     )
 }
@@ -77,7 +76,7 @@ pub const DUPLICATE_TARGET: &str = "DuplicateTarget";
 pub fn judge(device: &FenceDevice, node: &NodeView, found: &Identity) -> Verdict {
     let check = device.spec.identity_check;
     if check == IdentityCheck::Skip {
-        let message = "`identityCheck` is Skip: nothing is compared, whoever wrote the FenceDevice vouches for its wiring";
+        let message = "`identityCheck` is Skip: the wiring is not verified";
         return Verdict::Unchecked("Skipped", message.to_owned());
     }
     let named = found.system_uuid.as_deref();
@@ -94,20 +93,18 @@ fn unusable(check: IdentityCheck, named: Option<&str>) -> Verdict {
     match (check, named) {
         (IdentityCheck::BestEffort, None) => {
             let message =
-                "the device names no system UUID, and `identityCheck` is BestEffort: it is believed";
+                "the device reports no system UUID and is accepted (`identityCheck` is BestEffort)";
             Verdict::Unchecked("NotNamed", message.to_owned())
         }
         (_, None) => Verdict::Refused(
             UNUSABLE,
-            "the device names no system UUID, and `identityCheck` is Required; set it to BestEffort or Skip if you vouch \
-             for the wiring"
+            "the device reports no system UUID, and `identityCheck` is Required; set it to BestEffort or Skip if you vouch for the wiring"
                 .to_owned(),
         ),
         (_, Some(named)) => Verdict::Refused(
             UNUSABLE,
             format!(
-                "the device names system UUID `{named}`, which identifies no machine; set the UUID in its firmware, or set \
-                 `identityCheck: Skip` if you vouch for the wiring"
+                "the device reports system UUID `{named}`, which identifies no machine; set the UUID in its firmware, or `identityCheck: Skip` if you vouch for the wiring"
             ),
         ),
     }
@@ -128,8 +125,7 @@ fn judge_pinned(node: &NodeView, pin: &PinnedSystem, named: &str, found: &Identi
     Verdict::Refused(
         MISMATCH,
         format!(
-            "the machine that answers has system UUID {named}, pinned for Node {} is {}, and the Node itself reports `{}`; \
-             correct the device's address or `systemID`",
+            "the device reports system UUID {named}, pinned for Node {} is {}, and the Node reports `{}`; correct the device's address or `systemID`",
             node.name, pin.uuid, node.system_uuid
         ),
     )
@@ -157,8 +153,7 @@ fn judge_unpinned(check: IdentityCheck, node: &NodeView, named: &str, found: &Id
         return Verdict::Refused(
             MISMATCH,
             format!(
-                "the machine that answers has system UUID {named}, Node {} reports {}; correct the device's address or \
-                 `systemID`",
+                "the device reports system UUID {named}, Node {} reports {}; correct the device's address or `systemID`",
                 node.name, node.system_uuid
             ),
         );
@@ -167,7 +162,7 @@ fn judge_unpinned(check: IdentityCheck, node: &NodeView, named: &str, found: &Id
         (Ready::True, _) => Verdict::Pin(pin_of(node, found)),
         (_, IdentityCheck::BestEffort) => Verdict::Verified,
         (_, _) => Verdict::NotYet(format!(
-            "the device names {named}, which Node {} reports too; it is pinned once the Node is Ready",
+            "the device reports {named}, as does Node {}; the UUID is pinned once the Node is Ready",
             node.name
         )),
     }
@@ -201,8 +196,7 @@ pub fn taken(
     };
     let other = wires.iter().find(is_others)?;
     Some(format!(
-        "system UUID {} is pinned for Node {} (FenceDevice {}), so Node {} stays pinned to {}; if the machine of Node {} is this one now, delete \
-         FenceDevice {} and create it again",
+        "system UUID {} is pinned for Node {} (FenceDevice {}), so Node {} stays pinned to {}; delete FenceDevice of Node {} ({}) and create it again if its machine has moved",
         new.uuid, other.node, other.device, node.name, pin.uuid, other.node, other.device
     ))
 }
@@ -298,7 +292,7 @@ fn may_be_the_same(one: &[String], other: &[String]) -> bool {
 /// Why a level that needs both of these devices proves nothing, and the way out.
 pub fn same_device_message(level: &str, (first, second): (&str, &str), node: &str) -> String {
     format!(
-        "level `{level}` needs all of its devices, and FenceDevice {first} and {second} are, or may be, one and the same for Node {node}: nobody would look at its other supply; correct the address, `systemID` or `outlets` of one of them, or keep it out of the level by `deviceSelector`"
+        "level `{level}` requires all devices, but FenceDevice {first} and {second} may be the same for Node {node}; correct address, `systemID` or `outlets` of one, or exclude it by `deviceSelector`"
     )
 }
 
@@ -344,11 +338,11 @@ fn too(others: &[&Wire]) -> String {
     let left_over = if others.iter().all(|other| other.node_exists) {
         ""
     } else {
-        "delete the FenceDevice whose Node does not exist if its machine is gone or is this one, or "
+        "delete the FenceDevice whose Node does not exist, or "
     };
     let named: Vec<String> = others.iter().map(named).collect();
     format!(
-        "{} too; one system serves one node: {left_over}correct the address, `systemID` or `outlets` of the wrong one",
+        "{} too; {left_over}correct address, `systemID` or `outlets` of the wrong one",
         named.join(", ")
     )
 }

@@ -26,25 +26,25 @@ pub fn valid_confirmation(settings: &Settings, now: Duration) -> Result<ValidCon
     let node_uid = settings.node_uid.as_deref().unwrap_or_default();
     let Some(confirmation) = &settings.confirmation else {
         return Err(format!(
-            "nobody has confirmed that the machine is off; look at it, cut its power, and set `spec.manualConfirmation` of NodeFence {fence}, for Node UID {node_uid}"
+            "no manual confirmation that the machine is off; cut its power and set `spec.manualConfirmation` of NodeFence {fence} (Node UID {node_uid})"
         ));
     };
     let (user, another) = (&confirmation.user, another(settings));
     if confirmation.node_uid != node_uid {
         return Err(format!(
-            "the word of {user} is about Node UID {}, NodeFence {fence} is about Node UID {node_uid}: it confirms nothing; {another}",
+            "manual confirmation by {user} rejected: it names Node UID {}, NodeFence {fence} requires Node UID {node_uid}; {another}",
             confirmation.node_uid
         ));
     }
     if confirmation.is_ahead {
         return Err(format!(
-            "the word of {user} is dated in the future, by the clock of the operator: it confirms nothing; see that the clocks of the operator's nodes are right, {another} with the current time"
+            "manual confirmation by {user} rejected: its time is in the future; correct the clocks of the operator's nodes, {another}"
         ));
     }
     let valid_until = confirmation.given.over(CONFIRMATION_LIFE);
     if now >= valid_until {
         return Err(format!(
-            "the word of {user} is more than {} minutes old: power may have come back; look again, {another}",
+            "manual confirmation by {user} expired after {} minutes (power may be back); check the machine again, {another}",
             CONFIRMATION_LIFE.as_secs() / 60
         ));
     }
@@ -57,11 +57,9 @@ pub fn valid_confirmation(settings: &Settings, now: Duration) -> Result<ValidCon
 /// A NodeFence takes one confirmation, and keeps the Node until it is released. One that was made of a mark is made of it again.
 fn another(settings: &Settings) -> &'static str {
     match settings.adopted {
-        true => {
-            "delete this NodeFence, which is made anew of the mark on its Node, and confirm that one"
-        }
+        true => "delete this NodeFence, wait for its successor and confirm that one",
         false => {
-            "release this NodeFence (`spec.desiredState: Released`), create another and confirm that one"
+            "cancel this NodeFence (`spec.desiredState: Released`), create another and confirm that one"
         }
     }
 }
@@ -70,7 +68,7 @@ fn another(settings: &Settings) -> &'static str {
 pub fn beside(on: Option<(&str, &Reading)>) -> String {
     on.map_or_else(String::new, |(device, reading)| {
         format!(
-            "; FenceDevice {device} reads {}: while it does, no word counts",
+            "; rejected while FenceDevice {device} reads {}",
             reading.raw
         )
     })
@@ -84,7 +82,7 @@ pub fn refused(settings: &Settings, sign: &str) -> String {
         .map_or("a human", |confirmation| &confirmation.user);
     let another = another(settings);
     format!(
-        "the confirmation of {user} is refused for good: {sign}; see that the machine has no power, or correct the device if it is wired to another machine; then {another}"
+        "manual confirmation by {user} rejected: {sign}; check the machine's power and the device's wiring, then {another}"
     )
 }
 
@@ -128,7 +126,7 @@ mod tests {
         let expired = at(100, 900, "uid-1").expect_err("too old");
         assert_eq!(
             expired,
-            "the word of alice is more than 15 minutes old: power may have come back; look again, release this NodeFence \
+            "manual confirmation by alice expired after 15 minutes (power may be back); check the machine again, cancel this NodeFence \
              (`spec.desiredState: Released`), create another and confirm that one"
         );
         // A wall clock that is behind, or a time in the future.
@@ -156,8 +154,8 @@ mod tests {
         let ahead = valid_confirmation(&said(true), Duration::from_secs(100)).expect_err("ahead");
         assert_eq!(
             ahead,
-            "the word of alice is dated in the future, by the clock of the operator: it confirms nothing; see that the clocks of the operator's \
-             nodes are right, release this NodeFence (`spec.desiredState: Released`), create another and confirm that one with the current time"
+            "manual confirmation by alice rejected: its time is in the future; correct the clocks of the operator's nodes, cancel this NodeFence \
+             (`spec.desiredState: Released`), create another and confirm that one"
         );
     }
 
@@ -169,7 +167,7 @@ mod tests {
             ..fixtures::settings()
         };
         let refused = refused(&adopted, "FenceDevice bmc reads On");
-        let way_out = "then delete this NodeFence, which is made anew of the mark on its Node, and confirm that one";
+        let way_out = "then delete this NodeFence, wait for its successor and confirm that one";
         assert!(refused.ends_with(way_out), "{refused}");
     }
 
@@ -178,7 +176,7 @@ mod tests {
         let other = at(100, 0, "uid-2").expect_err("another Node");
         assert_eq!(
             other,
-            "the word of alice is about Node UID uid-2, NodeFence fence is about Node UID uid-1: it confirms nothing; release \
+            "manual confirmation by alice rejected: it names Node UID uid-2, NodeFence fence requires Node UID uid-1; cancel \
              this NodeFence (`spec.desiredState: Released`), create another and confirm that one"
         );
     }
@@ -188,8 +186,7 @@ mod tests {
         let nobody = valid_confirmation(&fixtures::settings(), Duration::ZERO).expect_err("nobody");
         assert_eq!(
             nobody,
-            "nobody has confirmed that the machine is off; look at it, cut its power, and set `spec.manualConfirmation` of \
-             NodeFence fence, for Node UID uid-1"
+            "no manual confirmation that the machine is off; cut its power and set `spec.manualConfirmation` of NodeFence fence (Node UID uid-1)"
         );
     }
 }

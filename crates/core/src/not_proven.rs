@@ -10,7 +10,7 @@ pub enum NotProven {
     Alive(String),
     /// The kubelet's Lease moved although the device reads Off (S22).
     #[error(
-        "the kubelet's Lease was renewed ({before} -> {now}) while {devices} reads Off: it lies or is wired to another machine"
+        "the kubelet's Lease was renewed ({before} -> {now}) while {devices} reads Off (wrong reading or machine)"
     )]
     LeaseMoved {
         /// The devices that read Off.
@@ -21,16 +21,14 @@ pub enum NotProven {
         now: String,
     },
     /// The kubelet answers although the device reads Off (S22).
-    #[error(
-        "the kubelet's port answers although {devices} reads Off: it lies or is wired to another machine"
-    )]
+    #[error("the kubelet's port answers while {devices} reads Off (wrong reading or machine)")]
     KubeletAnswers {
         /// The devices that read Off.
         devices: String,
     },
     /// A device of another level says that the machine is on (S22).
     #[error(
-        "FenceDevice {other} reads {raw} although {devices} reads Off: one of them lies or is wired to another machine"
+        "FenceDevice {other} reads {raw} while {devices} reads Off (one is wrong, or wired to another machine)"
     )]
     OtherReadsOn {
         /// The devices that read Off.
@@ -42,7 +40,7 @@ pub enum NotProven {
     },
     /// A device of the node said that the machine is on when others had read Off, and has not said Off since (S4, S22).
     #[error(
-        "FenceDevice {other} read {raw}, which contradicts the Off of {devices}, and has not read Off since: one of them lies or is wired to another machine; FenceDevice {other} has to read Off, or a human confirms that the machine has no power (`spec.manualConfirmation`)"
+        "FenceDevice {other} read {raw}, which contradicts Off of {devices}, and has not read Off since; confirm (`spec.manualConfirmation`) if it has no power"
     )]
     OnWhileOff {
         /// The devices that read Off.
@@ -54,7 +52,7 @@ pub enum NotProven {
     },
     /// Another machine answers at the device's address.
     #[error(
-        "FenceDevice {device}: the machine that answers has system UUID {found}, pinned for this node is {expected}; correct the device's address or `systemID`"
+        "FenceDevice {device}: the device reports system UUID {found}, pinned for this node is {expected}; correct the device's address or `systemID`"
     )]
     WrongMachine {
         /// FenceDevice name.
@@ -66,7 +64,7 @@ pub enum NotProven {
     },
     /// Nobody knows which machine should answer.
     #[error(
-        "FenceDevice {device}: no system UUID was pinned while the node was Ready, and `identityCheck` is Required; set it to BestEffort to accept the Node's own `systemUUID`"
+        "FenceDevice {device}: no system UUID was pinned while the node was Ready (`identityCheck` is Required); set it to BestEffort to accept the Node's own `systemUUID`"
     )]
     IdentityNotPinned {
         /// FenceDevice name.
@@ -82,7 +80,7 @@ pub enum NotProven {
     },
     /// The device has not read On while the node was running, so its Off says nothing (S25).
     #[error(
-        "FenceDevice {device} has not read On while the node was Ready in this boot, so its Off proves nothing; for later incidents add a level with another device"
+        "FenceDevice {device} has not read On in the node's current boot, so its Off proves nothing; add a level with another device for later incidents"
     )]
     NoPositiveControl {
         /// FenceDevice name.
@@ -90,7 +88,7 @@ pub enum NotProven {
     },
     /// The device read Off while the node was running (S25).
     #[error(
-        "FenceDevice {device} read Off while the node was running, so its Off proves nothing; correct its address, `systemID` or outlets, or for later incidents add a level with another device"
+        "FenceDevice {device} read Off while the node was running, so its Off proves nothing; correct its address, `systemID` or outlets, or add a level with another device"
     )]
     OffWhileRunning {
         /// FenceDevice name.
@@ -98,7 +96,7 @@ pub enum NotProven {
     },
     /// A device has not read Off often and long enough.
     #[error(
-        "FenceDevice {device}: {off} consecutive Off readings over {span_ms} ms, {needed} over {window_ms} ms are needed; last reading: {last}"
+        "FenceDevice {device} read Off {off} of {needed} times over {span_ms} of {window_ms} ms; last reading: {last}"
     )]
     NotOffLongEnough {
         /// FenceDevice name.
@@ -116,7 +114,7 @@ pub enum NotProven {
     },
     /// Each device has read Off long enough, but not at the same time: the machine may have had power all along, from one supply after
     /// the other.
-    #[error("{devices} read Off together for {together_ms} ms, {window_ms} ms are needed")]
+    #[error("{devices} read Off together for {together_ms} ms, {window_ms} ms required")]
     NotOffTogether {
         /// The devices.
         devices: String,
@@ -127,7 +125,7 @@ pub enum NotProven {
     },
     /// The readings are too old.
     #[error(
-        "the last Off reading of FenceDevice {device} is {age_ms} ms old, a proof lives {} ms",
+        "the last Off reading of FenceDevice {device} is {age_ms} ms old, at most {} ms allowed",
         PROOF_LIFE.as_millis()
     )]
     Stale {
@@ -140,7 +138,7 @@ pub enum NotProven {
     #[error("{0}")]
     NoConfirmation(String),
     /// The level has no device.
-    #[error("no device has been read")]
+    #[error("no FenceDevice was read")]
     NoDevice,
 }
 

@@ -108,7 +108,7 @@ impl PowerHistory {
     pub fn recall(&mut self, device: &str) {
         let last_reading = LastReading::On {
             asked: Duration::ZERO,
-            raw: "On (says the record)".to_owned(),
+            raw: "On (from the record)".to_owned(),
             contradicts: true,
         };
         self.last.entry(device.to_owned()).or_insert(last_reading);

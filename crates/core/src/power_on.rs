@@ -101,30 +101,24 @@ impl TurningOn {
 pub fn forbidden(node: &NodeView, uid: Option<&str>, boot_id: Option<&str>) -> Option<String> {
     let name = &node.name;
     if uid != Some(node.uid.as_str()) {
-        return Some(format!(
-            "Node {name} is another one: its UID is {}",
-            node.uid
-        ));
+        return Some(format!("Node {name} was created again (UID {})", node.uid));
     }
     if let Some(key) = node.marked_by() {
         return Some(format!(
-            "Node {name} carries `{}`",
+            "Node {name} has taint `{}`",
             taint::display_name(key)
         ));
     }
     if let Some(claim) = node.claim() {
-        return Some(format!("Node {name} carries claim {claim}"));
+        return Some(format!("Node {name} has claim {claim}"));
     }
     if boot_id != Some(node.boot_id.as_str()) {
-        return Some(format!(
-            "Node {name} has booted anew: its boot ID is {}",
-            node.boot_id
-        ));
+        return Some(format!("Node {name} rebooted (boot ID {})", node.boot_id));
     }
     if node.ready() == Ready::True {
         return Some(format!("Node {name} is Ready"));
     }
-    (!is_quarantined(node)).then(|| format!("the quarantine of Node {name} is gone"))
+    (!is_quarantined(node)).then(|| format!("Node {name} has lost its quarantine taint"))
 }
 
 /// Who has taken the node since `fence` has released it. It is theirs from then on, also when their claim has gone again: their off may land for
@@ -135,14 +129,14 @@ pub fn taken(node: &NodeView, fence: &str) -> Option<String> {
     }
     let key = node.marked_by()?;
     Some(format!(
-        "somebody has taken the node since: Node {} carries `{key}`",
+        "Node {} was tainted by others since (`{key}`)",
         node.name
     ))
 }
 
 /// Why no on command follows: another NodeFence has the node.
 pub fn taken_by(other: &str) -> String {
-    format!("NodeFence {other} has taken the node since")
+    format!("NodeFence {other} has claimed the node since")
 }
 
 #[cfg(test)]
@@ -170,7 +164,7 @@ mod tests {
         for (change, word) in [
             (
                 (|node| "uid-2".clone_into(&mut node.uid)) as fn(&mut NodeView),
-                "another one",
+                "created again",
             ),
             (
                 |node| node.taints.push(taint(CLAIM, "other-n1", "NoExecute")),
@@ -187,7 +181,7 @@ mod tests {
                 |node| node.taints.push(taint(DETACHING, "boot-1", "NoExecute")),
                 "detaching",
             ),
-            (|node| "boot-2".clone_into(&mut node.boot_id), "booted anew"),
+            (|node| "boot-2".clone_into(&mut node.boot_id), "rebooted"),
             (
                 |node| "True".clone_into(&mut node.conditions[0].status),
                 "is Ready",

@@ -21,7 +21,7 @@ impl ProofSource {
     /// In words, as the subject of a sentence.
     pub fn message(&self) -> String {
         match self {
-            Self::Confirmation => "a human's word (`spec.manualConfirmation`)".to_owned(),
+            Self::Confirmation => "the manual confirmation (`spec.manualConfirmation`)".to_owned(),
             Self::Devices(devices) => format!("FenceDevice {}", devices.join(", ")),
         }
     }
@@ -29,12 +29,8 @@ impl ProofSource {
     /// What people have to do if it was not so.
     pub fn way_out(&self) -> &'static str {
         match self {
-            Self::Confirmation => {
-                "they looked at another one; see which, and give no word for this Node again before that is known"
-            }
-            Self::Devices(_) => {
-                "the device lies or is wired to another machine; see which, and correct the FenceDevice (address, `systemID`, outlets) before the node fails again"
-            }
+            Self::Confirmation => "find out which machine was checked before you confirm again",
+            Self::Devices(_) => "correct address, `systemID` or outlets of the FenceDevice",
         }
     }
 }
@@ -45,7 +41,7 @@ pub fn reported_off(proof_source: Option<&ProofSource>) -> (String, &'static str
         Some(proof_source) => (proof_source.message(), proof_source.way_out()),
         None => (
             "its device".to_owned(),
-            "it lies or is wired to another machine; see which, and correct the FenceDevice before the node fails again",
+            "correct address, `systemID` or outlets of its FenceDevice",
         ),
     }
 }

@@ -188,6 +188,13 @@ pub fn shorten(names: &[String]) -> String {
     }
 }
 
+/// The number and its noun, in the plural where it is not one: "1 pod", "2 pods".
+pub fn counted(count: impl ToString, noun: &str) -> String {
+    let count = count.to_string();
+    let plural = if count == "1" { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

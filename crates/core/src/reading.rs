@@ -127,13 +127,13 @@ impl Reading {
     pub fn unreadable(&self) -> Option<String> {
         if self.state == PowerState::Unknown {
             return Some(format!(
-                "the device reads power `{}`, and a fence needs exactly On or Off; look at the BMC, then ask again",
+                "the device reads power `{}`, and On or Off is required; check the BMC, then try again",
                 self.raw
             ));
         }
         let faults = (!self.faults.is_empty()).then(|| self.faults.join(", "))?;
         Some(format!(
-            "the device reports {faults}, and no reading of off is believed with it; look at the BMC, then ask again"
+            "the device reports {faults}, which invalidates a reading of Off; check the BMC, then try again"
         ))
     }
 }

@@ -141,7 +141,7 @@ pub fn stage(
             set(conditions, ESCALATED, is, reason.as_str(), message);
         }
         None if find(conditions, ESCALATED).is_some() => {
-            let message = "nobody is needed any more";
+            let message = "no action required any more";
             let is = ConditionStatus::False;
             set(conditions, ESCALATED, is, "Resolved", message);
         }
@@ -157,7 +157,7 @@ pub fn stage(
         }
         _ if find(conditions, HELD).is_some() => {
             let is = ConditionStatus::False;
-            set(conditions, HELD, is, "Admitted", "it goes on");
+            set(conditions, HELD, is, "Admitted", "in progress again");
         }
         _ => {}
     }

@@ -4,7 +4,10 @@
 //! off or have booted anew. A node that is Ready with the boot ID it was fenced with never went down: the device lied.
 
 use super::observed::{AttachmentView, NodeView, Observed, PodView, Read, Ready};
-use super::quiesce::{hindering, shorten};
+use super::quiesce::{counted, hindering, shorten};
+
+/// The kind, as messages count it.
+pub const ATTACHMENT: &str = "VolumeAttachment";
 
 /// Has the machine booted since it was fenced? Without a record of the fenced boot (an adopted taint) a Ready node is taken
 /// to have.
@@ -64,7 +67,8 @@ impl Hindrance {
                         )
                     })
                     .collect();
-                format!("waits for {} pod(s) to go: {}", pods.len(), shorten(&names))
+                let pods = counted(pods.len(), "pod");
+                format!("waiting for {pods} to be deleted: {}", shorten(&names))
             }
             Self::Attachments(attachments) => {
                 let names: Vec<String> = attachments
@@ -76,18 +80,15 @@ impl Hindrance {
                         None => format!("{} ({})", attachment.name, attachment.attacher),
                     })
                     .collect();
-                format!(
-                    "waits for {} VolumeAttachment(s) to go: {}",
-                    attachments.len(),
-                    shorten(&names)
-                )
+                let attachments = counted(attachments.len(), ATTACHMENT);
+                format!("waiting for {attachments} to detach: {}", shorten(&names))
             }
             Self::VolumesAttached(number) => {
-                format!("waits for `status.volumesAttached` of the Node to empty: {number} left")
+                format!("waiting for `status.volumesAttached` of the Node to empty: {number} left")
             }
-            Self::NotRead(list) => format!("waits for a complete list of {list}"),
+            Self::NotRead(list) => format!("waiting for a complete list of {list}"),
             Self::LastList => {
-                "one last complete list of VolumeAttachments is read before the release".to_owned()
+                "reading a last complete list of VolumeAttachments before the release".to_owned()
             }
         }
     }

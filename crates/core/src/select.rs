@@ -80,8 +80,7 @@ impl fmt::Display for Conflict {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             formatter,
-            "policies {} all select node {} with `priority` {}, so none of them acts on it; give one of them a higher \
-             `priority`, or make their `nodeSelector`s disjoint",
+            "policies {} all select Node {} with `priority` {}, so none of them acts on it; raise one's `priority`, or make their `nodeSelector`s disjoint",
             self.policies.join(", "),
             self.node,
             self.priority

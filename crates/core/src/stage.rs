@@ -7,9 +7,9 @@ use std::fmt;
 pub enum Stage {
     /// Mode Observe: only reported.
     Observing,
-    /// Waits for the budget, for somebody else's taint, or for a policy that can act.
+    /// Waits for the budget, for a foreign taint to be removed, or for a policy that can act.
     Held,
-    /// Waits for a human's word.
+    /// Waits for an approval or denial.
     AwaitingApproval,
     /// Asks the device who it is and whether the machine already is off, before anything is written.
     Checking,
@@ -25,13 +25,13 @@ pub enum Stage {
     Tainting,
     /// Waits for pods and VolumeAttachments to go.
     Detaching,
-    /// Everything has detached; the release rule wants more (a new boot, a human's word, a power reading).
+    /// All volumes detached; the release rule requires more (a new boot, a release by hand, a power reading).
     AwaitingRelease,
     /// Pods and volumes are free and the taint is gone again; the machine is turned on, as the policy wants (`powerOn.policy`).
     PoweringOn,
     /// Ended: pods and volumes are free, the taint is gone again.
     Recovered,
-    /// Ended: the machine is proven down, and `recovery.strategy: None` wants nothing more. No pod and no volume was freed.
+    /// Ended: the machine is confirmed off, and `recovery.strategy: None` requires nothing more. No pod and no volume was freed.
     ConfirmedDown,
     /// Ended: the node came back before it was fenced.
     SelfRecovered,

@@ -46,13 +46,13 @@ impl Stranded {
                 "Ready in the boot that was confirmed off, so its data may be damaged; stop its writers first"
             }
             Self::ClaimOrphaned => {
-                "carries `nodefencing.io/claim`, and its NodeFence is gone or cannot be decoded; if this lasts, act"
+                "has taint `nodefencing.io/claim` without a readable NodeFence; remove it by hand if this persists"
             }
             Self::ClaimRestored => {
-                "carries taints that were put back after their NodeFence had ended; remove them by hand"
+                "has taints that were set again after their NodeFence ended; remove them by hand"
             }
             Self::ClaimMissing => {
-                "carries `nodefencing.io/detaching` without its claim; remove it by hand"
+                "has taint `nodefencing.io/detaching` without its claim; remove it by hand"
             }
         };
         format!("{fact}: see the runbook NodeFencingNodeStranded")

@@ -12,17 +12,13 @@ pub fn unsupported(spec: &NodeFencingPolicySpec, rights: Option<&str>) -> Option
     not_allowed(
         &spec.procedure.recovery,
         rights,
-        "so the policy does nothing",
+        "so the policy is inactive",
     )
 }
 
 /// What keeps this NodeFence from being acted upon; none: nothing does.
 pub fn unsupported_fence(spec: &NodeFenceSpec, rights: Option<&str>) -> Option<String> {
-    not_allowed(
-        &spec.procedure.recovery,
-        rights,
-        "so nothing is done before that",
-    )
+    not_allowed(&spec.procedure.recovery, rights, "so nothing is done")
 }
 
 /// Does the policy, or the NodeFence, have its Nodes deleted?
@@ -33,7 +29,7 @@ pub fn deletes_nodes(recovery: &RecoverySettings) -> bool {
 fn not_allowed(recovery: &RecoverySettings, rights: Option<&str>, so: &str) -> Option<String> {
     let rights = rights.filter(|_| deletes_nodes(recovery))?;
     Some(format!(
-        "`recovery.strategy: DeleteNode` takes rights of its own, and {rights}: set `rbac.deleteNode` in the chart, or add the component deploy/delete-node; or set `recovery.strategy` to OutOfServiceTaint, which needs none of them; {so}"
+        "`recovery.strategy: DeleteNode` requires rights ({rights}), {so}; set `rbac.deleteNode` in the chart, add deploy/delete-node, or set `recovery.strategy` to OutOfServiceTaint"
     ))
 }
 

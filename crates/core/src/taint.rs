@@ -92,17 +92,15 @@ pub fn display_name(key: &str) -> &str {
 /// When people may take a mark away by hand.
 pub fn harmless_when(key: &str) -> &'static str {
     match key {
-        DETACHING => {
-            "no VolumeAttachment of the node is left (kubectl get volumeattachments) and the machine is known to be off or freshly booted"
-        }
-        _ => "the machine is known to be off or freshly booted",
+        DETACHING => "no VolumeAttachment is left and the machine is off or rebooted",
+        _ => "the machine is off or rebooted",
     }
 }
 
 /// What people have to know of a mark that nobody sees to.
 pub fn left_behind(node: &str) -> String {
     format!(
-        "somebody has removed the claim that it stood under, and the deletion of a VolumeAttachment may still be on its way; once {}, remove it yourself (kubectl taint node {node} {DETACHING}-)",
+        "once {}, remove it (kubectl taint node {node} {DETACHING}-)",
         harmless_when(DETACHING)
     )
 }

@@ -75,11 +75,11 @@ impl Effective {
         let until = until.unwrap_or_default();
         match &self.window {
             Some(window) => format!(
-                "window {window} is open: mode {:?} and approval {:?} count{until}",
+                "window {window} is open (mode {:?}, approval {:?}){until}",
                 self.mode, self.approval
             ),
             None => format!(
-                "no window is open: mode {:?} and approval {:?} count{until}",
+                "no window is open (mode {:?}, approval {:?}){until}",
                 self.mode, self.approval
             ),
         }
@@ -89,8 +89,7 @@ impl Effective {
 /// Nobody can tell when this window is open.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "window {window} of policy {policy} has `{field}` {value}, {rule}: nobody can tell what the policy says now, so it fences nothing; \
-     correct the window or remove it; for a node that cannot wait create a NodeFence of your own"
+    "window {window} of policy {policy} has `{field}` {value}, {rule}, so the policy fences nothing; correct or remove the window, or create a NodeFence by hand"
 )]
 pub struct Unusable {
     policy: String,
@@ -207,8 +206,7 @@ pub fn replaced(
     };
     ends.then(|| {
         format!(
-            "NodeFencingPolicy {policy} says something else by now than mode {:?} and approval {approval:?}, with which this NodeFence was \
-             opened: {}; that begins a new NodeFence",
+            "NodeFencingPolicy {policy} changed from mode {:?} and approval {approval:?}, now {}; a new NodeFence is opened",
             frozen.mode,
             now.message()
         )
@@ -245,7 +243,7 @@ impl Hours {
         let (start, end) = (time("start", &window.start)?, time("end", &window.end)?);
         let zone = ZONES.get(&window.time_zone).ok();
         let zone = zone.filter(|zone| !zone.is_unknown()).ok_or_else(|| {
-            let rule = "which is no time zone of the IANA database in this version of the operator";
+            let rule = "which is no known IANA time zone";
             wrong("timeZone", &window.time_zone, rule)
         })?;
         let end = match end {

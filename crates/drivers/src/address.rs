@@ -44,7 +44,7 @@ pub enum AddressError {
     },
     /// An IPv4 address in a spelling that only old resolvers know, and that hides where it goes.
     #[error(
-        "{host} is another spelling of {address}{}, and only four decimal numbers without leading zeros may be an IPv4 address: other forms hide where they go",
+        "{host} is another spelling of {address}{}; write an IPv4 address as four decimal numbers without leading zeros (other forms hide where they go)",
         what(*address)
     )]
     Disguised {

@@ -69,7 +69,7 @@ pub enum DeviceError {
     },
     /// No complete answer to a power command within the time that it has, which no setting changes (F12).
     #[error(
-        "{endpoint} gave no complete answer to the {command} within {waited:?}, which is fixed; whether it was carried out is read from the power"
+        "{endpoint} gave no complete answer to the {command} within {waited:?} (fixed limit); its outcome is read from the power"
     )]
     CommandUnanswered {
         /// Host and port.
@@ -91,7 +91,7 @@ pub enum DeviceError {
     },
     /// The device refused the login, and does not say that it takes logins of this kind.
     #[error(
-        "{endpoint} refused the login and does not offer HTTP Basic ({said}); enable Basic authentication for Redfish there, or use another driver: Redfish sessions are not spoken; if it is enabled, check user and password"
+        "{endpoint} refused the login and does not offer HTTP Basic ({said}); enable Basic (sessions are not supported), check user and password, or use another driver"
     )]
     BasicNotOffered {
         /// Host and port.
@@ -101,7 +101,7 @@ pub enum DeviceError {
     },
     /// The account may do nothing before its password is another one.
     #[error(
-        "{endpoint} says that the password has expired ({said}); set a new one on the device, and write it into the Secret named by `credentialsRef`"
+        "{endpoint} reports that the password has expired ({said}); set a new one on the device, and write it into the Secret named by `credentialsRef`"
     )]
     PasswordExpired {
         /// Host and port.
@@ -111,7 +111,7 @@ pub enum DeviceError {
     },
     /// The device knows no such user. Only devices that speak IPMI tell this from a wrong password.
     #[error(
-        "{endpoint} knows no user of this name that may log in ({said}); correct `username` in the Secret named by `credentialsRef`, or look on the device whether the user is enabled for IPMI over LAN, locked, or its password expired"
+        "{endpoint} reports no such user for login ({said}); correct `username` in the Secret named by `credentialsRef`, or check that the user is enabled for IPMI over LAN and not locked or expired"
     )]
     UnknownUser {
         /// Host and port.
@@ -121,7 +121,7 @@ pub enum DeviceError {
     },
     /// The device refused what it took a moment ago, in the middle of readings, which do not go on in a session with other credentials.
     #[error(
-        "{endpoint} refused the credentials that it took a moment ago, and the Secret named by `credentialsRef` holds others by now: the readings begin anew with those, and nobody has to do anything"
+        "{endpoint} refused credentials that it accepted before, and the Secret named by `credentialsRef` has new ones: reading again with those"
     )]
     CredentialsRenewed {
         /// Host and port.
@@ -129,7 +129,7 @@ pub enum DeviceError {
     },
     /// The device began the login and then fell silent.
     #[error(
-        "{endpoint} opened a session and did not answer the login within {waited:?}, as BMCs do that refuse the user, the privilege or the cipher suite; check `username` in the Secret named by `credentialsRef`, that the user is enabled for IPMI over LAN with `ipmi.privilege`, and `ipmi.cipherSuite`"
+        "{endpoint} did not answer the login within {waited:?} (user, privilege or cipher suite refused); check `username` in the Secret named by `credentialsRef`, its IPMI over LAN access, `ipmi.privilege` and `ipmi.cipherSuite`"
     )]
     LoginUnanswered {
         /// Host and port.
@@ -138,7 +138,7 @@ pub enum DeviceError {
         waited: Duration,
     },
     /// The device offers no login, or no session, that is safe.
-    #[error("{endpoint} offers no session that can be used: {problem}")]
+    #[error("{endpoint} offers no usable session: {problem}")]
     NoSecureLogin {
         /// Host and port.
         endpoint: String,
@@ -147,7 +147,7 @@ pub enum DeviceError {
     },
     /// All sessions of the device are taken.
     #[error(
-        "{endpoint} has no session left ({said}); it is asked again later; if this lasts, end forgotten sessions on the device, or restart its BMC"
+        "{endpoint} has no session left ({said}), trying again later; end stale sessions on the device, or restart its BMC"
     )]
     SessionsExhausted {
         /// Host and port.
@@ -178,7 +178,7 @@ pub enum DeviceError {
         way_out: &'static str,
     },
     /// The device has no time now.
-    #[error("{endpoint} answered {said} to {request}: busy or restarting; it is asked again later")]
+    #[error("{endpoint} answered {said} to {request}: busy or restarting, trying again later")]
     Busy {
         /// Host and port.
         endpoint: String,
@@ -190,7 +190,7 @@ pub enum DeviceError {
         retry_after: Option<Duration>,
     },
     /// The answer cannot be understood, or breaks a limit or a rule of the protocol.
-    #[error("{endpoint} gave an answer that cannot be used: {problem}; {way_out}")]
+    #[error("{endpoint} returned an invalid answer: {problem}; {way_out}")]
     Protocol {
         /// Host and port.
         endpoint: String,
@@ -222,7 +222,7 @@ pub enum DeviceError {
     AddressNotAllowed(#[from] AddressError),
     /// The device cannot or will not do what we need, and nothing else is done instead.
     #[error(
-        "{endpoint} refused the power-off: {problem}; nothing weaker is ever tried instead: see the device's log, or give the policy another level that can turn the machine off"
+        "{endpoint} refused the power-off: {problem}, and no weaker command is tried; see the device's log, or add another level that can turn the machine off"
     )]
     Refused {
         /// Host and port.
@@ -268,7 +268,7 @@ pub enum DeviceError {
     },
     /// What is needed to talk to the device could not be read from the API server. Nothing was sent to the device.
     #[error(
-        "cannot read {object} from the API server: {problem}; it is read again, and if this lasts, check that the operator may read it (deploy/rbac.yaml)"
+        "cannot read {object} from the API server: {problem}, trying again; check that the operator may read it (deploy/rbac.yaml)"
     )]
     Cluster {
         /// Kind and name.

@@ -152,8 +152,7 @@ impl Client {
         let waited = self.clock.since_boot().saturating_sub(begun);
         if waited > COMMAND_WAIT_MAX {
             let problem = format!(
-                "it had closed its connection, and a new one for the command took {:.1} s, where {} s are allowed because the claim was \
-                 read before that; the command was not sent, and is tried again",
+                "its connection was closed, and a new one took {:.1} s ({} s allowed since the claim was read); the command was not sent",
                 waited.as_secs_f32(),
                 COMMAND_WAIT_MAX.as_secs()
             );

@@ -48,8 +48,7 @@ impl Manual {
         if now >= heard.valid_until {
             return Err(DeviceError::HumanNeeded {
                 words: format!(
-                    "the word of {} is more than {} minutes old: power may have come back; look again, release this NodeFence \
-                     (`spec.desiredState: Released`), create another and confirm that one",
+                    "manual confirmation by {} expired after {} minutes (power may be back); check the machine again, cancel this NodeFence (`spec.desiredState: Released`), create another and confirm that one",
                     heard.user,
                     CONFIRMATION_LIFE.as_secs() / 60
                 ),
@@ -116,7 +115,7 @@ impl FenceSession for Manual {
     }
 
     fn probe(&mut self, _: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
-        let words = "there is nothing to probe: in an outage a human looks at the machine and confirms by `spec.manualConfirmation` of the NodeFence";
+        let words = "the manual driver has nothing to probe; confirm an outage by `spec.manualConfirmation` of its NodeFence";
         let error = DeviceError::HumanNeeded {
             words: words.to_owned(),
         };
@@ -126,7 +125,7 @@ impl FenceSession for Manual {
 
 /// A word turns nothing on.
 fn nobody_turns_on() -> DeviceError {
-    let words = "a human's word turns no machine on: turn it on by hand";
+    let words = "the manual driver turns no machine on; turn it on by hand";
     DeviceError::HumanNeeded {
         words: words.to_owned(),
     }

@@ -233,8 +233,7 @@ struct KeyHolder {
 /// Another certificate than the pinned one.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "its certificate has the fingerprint {presented}, and `tls.sha256Fingerprint` is {pinned}; if you renewed the \
-     certificate, write the new fingerprint there, else somebody stands between the operator and the device"
+    "its certificate has fingerprint {presented}, `tls.sha256Fingerprint` is {pinned}; write the new fingerprint only if you renewed the certificate, or this is an attack"
 )]
 struct PinMismatch {
     presented: Fingerprint,

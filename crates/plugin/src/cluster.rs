@@ -295,7 +295,7 @@ fn is_absent(error: &AskError, name: &str) -> bool {
 /// Why an object of ours is left out.
 pub fn unreadable<K: Resource<DynamicType = ()>>(name: Option<&str>, why: &str) -> String {
     format!(
-        "{} {} is left out: this plugin cannot read it: {why}; see `kubectl fence version`",
+        "{} {} is left out, as this plugin cannot read it: {why}; see `kubectl fence version`",
         K::kind(&()),
         name.unwrap_or_default()
     )

@@ -48,7 +48,7 @@ pub async fn node(cluster: &Cluster, name: &str) -> Result<NodeView, ClusterErro
     let node = node.ok_or_else(|| ClusterError::Absent {
         kind: "Node".to_owned(),
         name: name.to_owned(),
-        way_out: "`kubectl get nodes` lists those that there are".to_owned(),
+        way_out: "`kubectl get nodes` lists the existing ones".to_owned(),
     })?;
     Ok(node.view())
 }
@@ -77,7 +77,7 @@ pub fn full_name(fence: &str) -> String {
 /// What is happening, in the operator's words.
 pub fn message(fence: &NodeFence) -> &str {
     succeeded(fence).map_or(
-        "the operator has not started it yet; if that lasts, see `kubectl fence check`",
+        "the operator has not started it yet; see `kubectl fence check` if that lasts",
         |it| it.message.as_str(),
     )
 }
@@ -219,7 +219,7 @@ pub fn doubt(fence: &NodeFence) -> Option<String> {
 
 /// The same behind what else is said of the incident; empty: nothing speaks against its proof.
 pub fn in_doubt(fence: &NodeFence) -> String {
-    let doubt = doubt(fence).map(|it| format!("; do not go by its proof: {it}"));
+    let doubt = doubt(fence).map(|it| format!("; do not rely on its proof: {it}"));
     doubt.unwrap_or_default()
 }
 

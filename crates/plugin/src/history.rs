@@ -160,16 +160,14 @@ fn told_of(
     let none = format!("No incidents of node {node} found");
     match is_there {
         Ok(true) => Ok(none),
-        Err(unknown) => Ok(format!(
-            "{none}; whether there is a Node of that name is not known: {unknown}"
-        )),
+        Err(unknown) => Ok(format!("{none}; its Node could not be read: {unknown}")),
         Ok(false) => Err(match fences.iter().find(|it| it.name_any() == node) {
             Some(fence) => format!(
                 "`{node}` is a NodeFence, of Node {0}: see `kubectl fence explain {node}`, or `kubectl fence history {0}`",
                 fence.spec.node_name
             ),
             None => format!(
-                "there is no Node `{node}`, and no incident of one of that name; `kubectl get nodes` lists those that there are, and `kubectl fence history` all incidents"
+                "there is no Node `{node}`, and no incident of such a Node; `kubectl get nodes` lists Nodes, `kubectl fence history` all incidents"
             ),
         }),
     }

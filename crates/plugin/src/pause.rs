@@ -205,7 +205,7 @@ async fn find(cluster: &Cluster, name: &str) -> Result<NodeFencingPolicy, Cluste
     found.ok_or_else(|| ClusterError::Absent {
         kind: "NodeFencingPolicy".to_owned(),
         name: name.to_owned(),
-        way_out: "`kubectl get nodefencingpolicies` lists those that there are".to_owned(),
+        way_out: "`kubectl get nodefencingpolicies` lists the existing ones".to_owned(),
     })
 }
 

@@ -76,11 +76,11 @@ pub fn timeline(fence: &NodeFence) -> Vec<Moment> {
     for it in words_of_people(fence) {
         add(Some(it.time), it.kind, &it.words);
     }
-    let taken_up = "the operator took the incident up";
+    let taken_up = "the operator started the incident";
     add(status.detected_time, Kind::TakenUp, taken_up);
-    let admitted = "nothing held it back any more";
+    let admitted = "it was no longer held";
     add(status.approved_time, Kind::Admitted, admitted);
-    let quiesced = "no pod could start on the node any more";
+    let quiesced = "no pod could start on the node";
     add(evidence.map(|it| it.quiesced_time), Kind::Other, quiesced);
     for attempt in &status.attempts {
         add(Some(attempt.start_time), Kind::Asked, &asked(attempt));
@@ -89,7 +89,7 @@ pub fn timeline(fence: &NodeFence) -> Vec<Moment> {
     for it in evidence.into_iter().flat_map(|it| proven(fence, it)) {
         add(Some(it.time), it.kind, &it.words);
     }
-    let tainted = "the taint stood: pods and volumes could go";
+    let tainted = "taint set: pods and volumes could leave";
     add(status.taint_applied_time, Kind::Tainted, tainted);
     for volume in &status.volumes {
         let words = format!("VolumeAttachment {} had detached", volume.volume_attachment);
@@ -97,7 +97,7 @@ pub fn timeline(fence: &NodeFence) -> Vec<Moment> {
     }
     let detached = "everything had detached";
     add(status.detached_time, Kind::Detached, detached);
-    let untainted = "the taint was gone again";
+    let untainted = "the taint was removed";
     add(status.taint_removed_time, Kind::Untainted, untainted);
     let ended = format!("{}: {}", fences::stage(fence), fences::message(fence));
     add(status.completion_time, Kind::Ended, &ended);
@@ -119,7 +119,7 @@ pub fn words_of_people(fence: &NodeFence) -> Vec<Moment> {
         Moment::new(time, Kind::People, words)
     });
     let refused = match status.is_some_and(|it| it.confirmation_refused.is_some()) {
-        true => "; it was refused, and counts for nothing",
+        true => "; rejected as invalid",
         false => "",
     };
     let confirmation = spec.manual_confirmation.iter().map(|it| {
@@ -144,9 +144,9 @@ fn let_go(fence: &NodeFence) -> Option<Moment> {
     } = released(fence)?;
     let (time, said) = dated?;
     let words = match noted {
-        Some((user, reason)) => format!("{user} let go of it{said}: {reason}"),
+        Some((user, reason)) => format!("{user} released it{said}: {reason}"),
         None => format!(
-            "somebody let go of it (with {}) and left no name; the API server's audit log has it",
+            "it was released (with {}) without a name; see the API server's audit log",
             manager.unwrap_or("a program")
         ),
     };
@@ -169,9 +169,9 @@ fn opened(fence: &NodeFence) -> String {
     let reason = trigger.reason.as_deref().unwrap_or_default();
     match trigger.type_ {
         TriggerType::NodeCondition => format!("policy {policy} opened the incident"),
-        TriggerType::Manual => format!("{user} had Node {node} fenced: {reason}"),
+        TriggerType::Manual => format!("{user} requested to fence Node {node}: {reason}"),
         TriggerType::External => {
-            format!("a taint of the operator was found on Node {node}, without its record")
+            format!("a taint of the operator was found on Node {node} without its record")
         }
     }
 }
@@ -181,19 +181,19 @@ fn opened(fence: &NodeFence) -> String {
 fn asked(attempt: &Attempt) -> String {
     let device = &attempt.device;
     let sent = match attempt.result {
-        None => "was to be sent to",
-        Some(AttemptResult::Refused) => "was asked for of",
+        None => "was recorded for",
+        Some(AttemptResult::Refused) => "was requested from",
         Some(_) => "was sent to",
     };
     let what = match attempt.action {
-        AttemptAction::Status => format!("FenceDevice {device} was asked for the power"),
+        AttemptAction::Status => format!("FenceDevice {device} was read"),
         AttemptAction::PowerOff => format!("off {sent} FenceDevice {device}"),
         AttemptAction::PowerOn => format!("on {sent} FenceDevice {device}"),
-        AttemptAction::ManualConfirm => "a human was asked".to_owned(),
+        AttemptAction::ManualConfirm => "manual confirmation requested".to_owned(),
     };
     match (attempt.completion_time, attempt.result) {
         (Some(_), _) => what,
-        (None, None) => format!("{what}: what became of it is not known{}", said(attempt)),
+        (None, None) => format!("{what}: its outcome is unknown{}", said(attempt)),
         (None, Some(_)) => format!("{what}: it {}", became(attempt)),
     }
 }
@@ -201,22 +201,20 @@ fn asked(attempt: &Attempt) -> String {
 /// What came of it.
 fn settled(attempt: &Attempt) -> String {
     let subject = match attempt.action {
-        AttemptAction::Status => format!("the look at FenceDevice {}", attempt.device),
+        AttemptAction::Status => format!("the reading of FenceDevice {}", attempt.device),
         AttemptAction::PowerOff => format!("off to FenceDevice {}", attempt.device),
         AttemptAction::PowerOn => format!("on to FenceDevice {}", attempt.device),
-        AttemptAction::ManualConfirm => "the question to a human".to_owned(),
+        AttemptAction::ManualConfirm => "the manual confirmation".to_owned(),
     };
     format!("{subject} {}", became(attempt))
 }
 
 fn became(attempt: &Attempt) -> String {
     let became = match attempt.result {
-        None => "came to an end that is not known",
+        None => "ended unknown",
         Some(AttemptResult::Succeeded) => "took effect",
         Some(AttemptResult::Failed) => "failed",
-        Some(AttemptResult::TimedOut) => {
-            "had no effect that was seen in time, it may have come late"
-        }
+        Some(AttemptResult::TimedOut) => "had no effect in time, and may have taken effect later",
         Some(AttemptResult::Refused) => "was not carried out",
     };
     format!("{became}{}", said(attempt))
@@ -232,13 +230,13 @@ fn proven(fence: &NodeFence, evidence: &Evidence) -> Vec<Moment> {
     let readings = evidence.readings.iter();
     let (words, read): (Vec<_>, Vec<_>) = readings.partition(|it| manual::is_word(&it.raw));
     let how = match (words.is_empty(), read.is_empty()) {
-        (true, _) => "the machine was proven down",
-        (false, true) => "the machine counted as down on that word, read by no device,",
-        (false, false) => "the machine was proven down, on that word too,",
+        (true, _) => "the machine was confirmed off",
+        (false, true) => "the machine was confirmed off by hand, read by no device,",
+        (false, false) => "the machine was confirmed off, also by hand,",
     };
     let word = words.first().map(|it| {
         let words = format!(
-            "a human's word ({}) stood in the place of readings, and from here on no sign of life was seen",
+            "the manual confirmation ({}) replaced readings, without a sign of life since",
             it.raw
         );
         Moment::new(it.time, Kind::Other, words)
@@ -250,7 +248,7 @@ fn proven(fence: &NodeFence, evidence: &Evidence) -> Vec<Moment> {
         );
         Moment::new(it.time, Kind::Other, words)
     });
-    let doubt = fences::doubt(fence).map(|it| format!("; by now it is not: {it}"));
+    let doubt = fences::doubt(fence).map(|it| format!("; contradicted since: {it}"));
     let proven = format!(
         "{how} in boot {}, under claim {}{}",
         evidence.node_boot_id,

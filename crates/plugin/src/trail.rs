@@ -129,7 +129,7 @@ pub fn dated(fence: &NodeFence, field: &str, said: Timestamp) -> (Timestamp, Str
         ahead > CLOCKS_APART_MAX || it.is_all() && ahead < -CLOCKS_APART_MAX
     });
     match wrong {
-        Some(taken) => (taken.at, format!(", and says it was at {said}")),
+        Some(taken) => (taken.at, format!(", dated {said}")),
         None => (said, String::new()),
     }
 }
@@ -190,7 +190,7 @@ mod tests {
         };
         let alone = || json!({"f:approval": {"f:user": {}}});
         let later = || json!({"f:approval": {}, "f:desiredState": {}});
-        let lies = |minute| (at(30), format!(", and says it was at {}", at(minute)));
+        let lies = |minute| (at(30), format!(", dated {}", at(minute)));
         for minute in [29, 30, 31] {
             assert_eq!(said(minute, alone()), (at(minute), String::new()));
         }

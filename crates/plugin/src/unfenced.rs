@@ -183,7 +183,7 @@ fn obstructed<'a>(
     let observes = policy.is_some_and(|it| in_force(it, now).mode == FenceMode::Observe);
     let all_the_same = || {
         format!(
-            "to have it fenced all the same: {} --reason WHY",
+            "to fence it anyway: {} --reason WHY",
             fence_now(policy, &node.name)
         )
     };
@@ -214,13 +214,13 @@ fn timed<'a>(
     let (name, at, is_late) = (policy.name_any(), at_time(due), is_late(due, now));
     let does = match (effective.mode, effective.approval) {
         (FenceMode::Observe, _) => "reports the outage",
-        (_, ApprovalMode::Manual) => "asks for an approval to fence it",
-        (FenceMode::ConfirmOnly, _) => "looks whether it is off (mode ConfirmOnly)",
+        (_, ApprovalMode::Manual) => "requests an approval to fence it",
+        (FenceMode::ConfirmOnly, _) => "reads whether it is off (mode ConfirmOnly)",
         (FenceMode::PowerOff, _) => "fences it",
     };
     let begins = match is_late {
         true => format!(
-            "should have begun {at}: see who leads (kubectl fence check), and what the operator says of it (kubectl describe node {})",
+            "should have begun {at}; see who leads (kubectl fence check), and the operator's Events (kubectl describe node {})",
             node.name
         ),
         false => format!("{does} {at}: {why}"),

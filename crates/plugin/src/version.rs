@@ -104,12 +104,12 @@ fn operator(deployment: &Deployment) -> Operator {
 fn told(version: &Version, namespace: &str) -> String {
     let mut text = format!("kubectl-fence: {}\n", version.client_version);
     if let Some(words) = &version.unknown {
-        text += &wrapped(&format!("node-fencing-operator: not known: {words}"), 0);
+        text += &wrapped(&format!("node-fencing-operator: unknown: {words}"), 0);
     }
     if version.operators.as_ref().is_some_and(Vec::is_empty) {
         text += &wrapped(
             &format!(
-                "node-fencing-operator: no Deployment of it in namespace {namespace}; name another one with --operator-namespace"
+                "node-fencing-operator: no Deployment in namespace {namespace}; name another one with --operator-namespace"
             ),
             0,
         );
@@ -117,11 +117,9 @@ fn told(version: &Version, namespace: &str) -> String {
     for operator in version.operators.iter().flatten() {
         let skew = match operator.goes_together {
             Some(true) => "",
-            None => {
-                "; whether the plugin goes with it is not known: a build of one's own shows no version"
-            }
+            None => "; compatibility unknown (the operator's build shows no version)",
             Some(false) => {
-                "; the plugin goes with its own minor version of the operator, the one before and the one after: take another one"
+                "; incompatible (more than one minor version apart): install the plugin of the operator's version"
             }
         };
         let shown = operator.version.as_deref().unwrap_or("<none>");
@@ -169,23 +167,23 @@ mod tests {
             operators: Some(vec![operator(&deployment("99.0.0"))]),
             unknown: None,
         };
-        assert!(told(&version, "fencing").contains("99.0.0 (deployment/nfo); the plugin goes"));
+        assert!(told(&version, "fencing").contains("99.0.0 (deployment/nfo); incompatible"));
         let text = written(Form::Json, &version, |_| String::new()).expect("JSON");
         let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(value["kind"], "Version");
         assert_eq!(value["operators"][0]["goesTogether"], false);
         for of_ones_own in [Deployment::default(), deployment("latest")] {
             version.operators = Some(vec![operator(&of_ones_own)]);
-            let words = "whether the plugin goes with it is not known";
+            let words = "compatibility unknown";
             let told = told(&version, "fencing").replace('\n', " ");
             assert!(told.contains(words), "{told}");
             let value = serde_json::to_value(&version).expect("JSON");
             assert!(value["operators"][0]["goesTogether"].is_null(), "{value}");
         }
         version.operators = Some(Vec::new());
-        assert!(told(&version, "fencing").contains("no Deployment of it in namespace fencing"));
+        assert!(told(&version, "fencing").contains("no Deployment in namespace fencing"));
         (version.operators, version.unknown) = (None, Some("you may not".to_owned()));
-        assert!(told(&version, "fencing").contains("not known: you may not"));
+        assert!(told(&version, "fencing").contains("unknown: you may not"));
         let text = written(Form::Json, &version, |_| String::new()).expect("JSON");
         assert!(text.contains("\"operators\": null"), "{text}");
     }

@@ -52,8 +52,7 @@ async fn off_that_lands_late_is_resolved_and_one_that_is_undone_is_sent_twice_mo
 async fn lands_late(outage: &Outage, bmc: &IpmiBmc) -> Result<()> {
     let Outage { lab, node, .. } = outage;
     bmc.faults(|faults| faults.effect = Effect::Ignored);
-    let unresolved =
-        format!("the off command to FenceDevice {node}-bmc is unresolved: it may land late");
+    let unresolved = format!("power-off of FenceDevice {node}-bmc pending");
     let fence = called(outage, "DeviceFailed", &unresolved).await?;
     let told = lab.wait_told(&fence, "DeviceFailed").await?;
     ensure!(told.contains(&unresolved), "the event says `{told}`");

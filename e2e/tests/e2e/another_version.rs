@@ -126,7 +126,7 @@ async fn definitions_of_an_older_version_are_named() -> Result<()> {
     })
     .await?;
     let operator = lab.operator().await?;
-    let words = "the CustomResourceDefinitions of nodefencing.io/v1alpha1 are of an older version, and the API server drops what they do not know: nodefences status.evidence; apply those of this version (kubectl apply -k crds, or helm upgrade)";
+    let words = "the CustomResourceDefinitions of nodefencing.io/v1alpha1 are older, so the API server drops fields: nodefences status.evidence; apply those of this version (kubectl apply -k crds, or helm upgrade)";
     eventually("it says so", LIMIT, async || {
         let lines = operator.log_lines()?;
         ensure!(lines.iter().any(|line| line["message"] == words));

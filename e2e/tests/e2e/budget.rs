@@ -157,7 +157,7 @@ async fn half_the_cluster_fails_and_is_held_until_a_human_approves() -> Result<(
 /// As kubeadm sets it.
 const CONTROL_PLANE_LABEL: &str = "node-role.kubernetes.io/control-plane=";
 const CONTROL_PLANE: [&str; 3] = ["node-1", "node-2", "node-3"];
-const QUORUM: &str = "held (Quorum): 1 of 3 control-plane nodes would be left Ready, quorum needs 2; bring one back, or set `budget.controlPlane: Ignore`";
+const QUORUM: &str = "held (Quorum): 1 of 3 control-plane nodes would stay Ready, quorum requires 2; bring one back, or set `budget.controlPlane: Ignore`";
 
 /// These are held for the quorum, in these very words, with their machines on and nothing of ours on the Nodes.
 async fn wait_held_for_the_quorum(lab: &Lab, nodes: &[&str]) -> Result<Vec<DynamicObject>> {

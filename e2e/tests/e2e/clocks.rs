@@ -76,10 +76,10 @@ async fn suspended(point: Point, hold: impl AsyncFnOnce(&Scene) -> Result<Held>)
     clocks.slept(asleep.elapsed())?;
     leader.resume()?;
     wait_leads(leader, false).await?;
-    let why = log_of(leader, "leads no more")?.pop();
+    let why = log_of(leader, "no longer the leader")?.pop();
     let why = why.map(|line| line["why"].to_string()).unwrap_or_default();
     ensure!(
-        why.contains("stood still"),
+        why.contains("was stopped"),
         "it did not notice by itself: {why}"
     );
     ensure!(commands()? == before, "it has commanded");
@@ -203,7 +203,7 @@ async fn date_jumps(jump: i64) -> Result<()> {
         term_after == term_before,
         "another term: {term_before}, {term_after}"
     );
-    let lost = log_of(leader, "leads no more")?;
+    let lost = log_of(leader, "no longer the leader")?;
     ensure!(lost.is_empty(), "it has lost the Lease: {lost:#?}");
     pair.standby.check()?;
     scene.verdict().await

@@ -22,10 +22,10 @@ use crate::rack_power::impatient;
 const NEW: &str = "n3w-Bmc";
 const NEWER: &str = "n3wer-Bmc";
 /// How the BMC's users are told that the password is the reason, and not the user.
-const OTHER_PASSWORD: &str = "it knows the user, and its password for it is another one";
+const OTHER_PASSWORD: &str = "its password for this user differs";
 
 /// How they are told that its account is spared.
-const NO_MORE: &str = "3 times within 10 minutes at this host, so nothing more is sent until";
+const NO_MORE: &str = "3 times within 10 minutes at this host; the next attempt";
 
 /// Logins that ended because the BMC has another password.
 fn refused(bmc: &IpmiBmc) -> usize {

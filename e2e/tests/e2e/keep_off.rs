@@ -46,7 +46,7 @@ async fn a_pause_runs_out_and_the_fence_begins_by_itself() -> Result<()> {
         created.is_some_and(|created| created.0 >= expires),
         "opened at {created:?}, and the pause was until {expires}"
     );
-    policy_says(lab, "entry upgrade of `pauseRequests` expired at").await?;
+    policy_says(lab, "entry upgrade of `pauseRequests` has no effect").await?;
     outage.restore().await?;
     outage.verdict().await
 }

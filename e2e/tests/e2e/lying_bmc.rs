@@ -117,7 +117,7 @@ async fn lie(lab: &Lab, ipmi: &IpmiBmc) -> Result<()> {
 
 /// Condition, Event and metric say it, and which device lies.
 async fn is_contradicted(lab: &Lab, operator: &Operator, node: &str) -> Result<()> {
-    let lies = format!("the kubelet's port answers although FenceDevice {node}-bmc reads Off");
+    let lies = format!("the kubelet's port answers while FenceDevice {node}-bmc reads Off");
     let fence = lab
         .wait_fence(node, |fence| {
             matches!(escalation(fence), Some(("FenceContradiction", words)) if words.contains(&lies))

@@ -250,7 +250,7 @@ async fn others_are_told_of_while_they_are_seen() -> Result<()> {
         .await?;
     scene.serve(false).await?;
     scene
-        .wait_told("False NoneSeen", &["nobody else is seen"], &[])
+        .wait_told("False NoneSeen", &["no other component was found"], &[])
         .await?;
 
     let audit = scene.plane.audit();

@@ -21,7 +21,7 @@ async fn a_node_that_a_human_put_out_of_service_is_left_to_them() -> Result<()> 
         .wait_told_of(&outage.node, "ForeignOutOfService")
         .await?;
     let said = format!(
-        "Node {} already carries `out-of-service`, set by somebody else: it is left alone until they remove it",
+        "Node {} already has taint `out-of-service`, set by others, and is not fenced until they remove it",
         outage.node
     );
     ensure!(words == said, "{words}");
@@ -56,7 +56,7 @@ async fn a_human_who_is_faster_than_an_open_incident_holds_it() -> Result<()> {
     outage.kubectl_taint(SET).await?;
     let held = outage.lab.wait_stage(&outage.node, "Held").await?;
     let says = condition(&held, "Held").map(|held| held["message"].to_string());
-    ensure!(says.is_some_and(|says| says.contains("somebody else")));
+    ensure!(says.is_some_and(|says| says.contains("set by others")));
     let reason = condition(&held, "Held").map(|held| held["reason"].to_string());
     ensure!(reason.is_some_and(|reason| reason.contains("ForeignOutOfService")));
     outage.lab.wait_told(&fence, "Held").await?;
@@ -99,7 +99,7 @@ async fn a_human_who_removes_our_taint_ends_the_incident() -> Result<()> {
     outage.kubectl_taint(REMOVE).await?;
     let ended = outage.lab.wait_stage(&outage.node, "Aborted").await?;
     let words = condition(&ended, "Succeeded").map(|ended| ended["message"].to_string());
-    ensure!(words.is_some_and(|words| words.contains("somebody else removed")));
+    ensure!(words.is_some_and(|words| words.contains("by others")));
     outage
         .stays("no taint of ours", |node| {
             !has_taint(node, OUT_OF_SERVICE) && !has_taint(node, CLAIM)

@@ -86,7 +86,7 @@ async fn a_human_denies_one_fence_and_leaves_two_without_an_answer() -> Result<(
         "denied by admin: its disks are being copied",
     )
     .await?;
-    let late = "nobody answered within 30 s (`fence.approval.timeoutSeconds`), and `fence.approval.onTimeout` is Abort";
+    let late = "no approval within 30 s (`fence.approval.timeoutSeconds`, `onTimeout` is Abort)";
     let late = given_up(&lab, "node-2", late).await?;
 
     let is_overdue = |fence: &DynamicObject| {
@@ -181,7 +181,7 @@ async fn nodes_of_a_paused_policy_and_excluded_ones_are_left_alone_until_it_says
     for node in ["node-1", "node-2", "node-3"] {
         let fence = lab.wait_stage(node, "Recovered").await?;
         let told = lab.wait_told(&fence, "Recovered").await?;
-        ensure!(told.contains("was proven down"), "{told}");
+        ensure!(told.contains("machine confirmed off"), "{told}");
     }
     operator.check()?;
     lab.verdict().await
@@ -226,7 +226,7 @@ async fn a_rack_is_fenced_one_node_at_a_time_and_the_hour_only_so_often() -> Res
     let held = wait_held(lab, &["(FailureDomain)"]).await?;
     let words = lab.wait_told(&held, "Held").await?;
     ensure!(
-        words.contains("1 fence(s) are under way in lab/rack a, at most 1 may be")
+        words.contains("1 fence in progress in lab/rack a, at most 1 allowed")
             && words.contains("`budget.failureDomain`"),
         "{words}"
     );
@@ -245,7 +245,7 @@ async fn a_rack_is_fenced_one_node_at_a_time_and_the_hour_only_so_often() -> Res
     }
 
     // Its rack is free, and the hour is not.
-    let words = "2 fences of the policy began in the last hour, `budget.maxPerHour` is 2; goes on by itself, or approve it";
+    let words = "2 fences of the policy began in the last hour, `budget.maxPerHour` is 2; wait, or approve this NodeFence (`spec.approval`)";
     let held = wait_held(lab, &["(MaxPerHour)", words]).await?;
     touched(lab, &[first, "node-3"]).await?;
     approve(lab, name(&held)?).await?;
@@ -277,7 +277,7 @@ async fn strategy_none_proves_the_machine_down_and_leaves_pods_and_volumes_to_ot
     ensure!(condition(&fence, "NodeConfirmedDown").is_some_and(|it| it["status"] == "True"));
     let told = lab.wait_told(&fence, stage(&fence)).await?;
     ensure!(
-        told.contains("proven down") && told.contains("`recovery.strategy: None`"),
+        told.contains("confirmed off") && told.contains("`recovery.strategy: None`"),
         "{told}"
     );
     lab.silent_after_proof(&fence).await?;

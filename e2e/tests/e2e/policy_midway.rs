@@ -138,7 +138,7 @@ async fn a_node_that_was_observed_is_fenced_when_its_policy_says_more() -> Resul
     lab.wait_stage(node, "Recovered").await?;
     let ended = lab.api("NodeFence").get(&observed.name_any()).await?;
     let words = condition(&ended, "Succeeded").map(|ended| ended["message"].to_string());
-    ensure!(words.is_some_and(|words| words.contains("begins a new NodeFence")));
+    ensure!(words.is_some_and(|words| words.contains("a new NodeFence is opened")));
     outage.restore().await?;
     outage.verdict().await
 }

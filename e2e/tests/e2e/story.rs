@@ -256,8 +256,8 @@ async fn an_incident_that_calls_for_a_human_and_is_held_reads_as_it_stands_in_th
         "The BMC is dark; when it is back, all nodes have to stay Ready, and a human lets it go on";
     let mut story = Story::new(&outage, name(&stuck)?, title);
     lab.wait_told(&stuck, "DeviceFailed").await?;
-    story.list("While it calls for a human").await?;
-    story.node("While it calls for a human").await?;
+    story.list("While it requires action").await?;
+    story.node("While it requires action").await?;
     rig.bmc.set_line(Line::Up)?;
     let held = lab.wait_stage(node, "Held").await?;
     lab.wait_told(&held, "Held").await?;

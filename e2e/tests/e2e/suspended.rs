@@ -140,7 +140,7 @@ async fn resumes_under_the_taint(name: &str, kind: Kind, mode: &str) -> Result<(
 async fn contradicted(outage: &Outage) -> Result<()> {
     let Outage { lab, node, .. } = outage;
     wait_node_ready(lab.control_plane.admin(), node, "True", LIMIT).await?;
-    let is_called = |fence: &DynamicObject| matches!(escalation(fence), Some(("FenceContradiction", words)) if words.contains("the taint stays until it has booted"));
+    let is_called = |fence: &DynamicObject| matches!(escalation(fence), Some(("FenceContradiction", words)) if words.contains("its machine never went down"));
     lab.wait_fence(node, is_called).await?;
     let is_refuted = |fence: &DynamicObject| {
         condition(fence, "NodeConfirmedDown").is_some_and(|it| it["status"] == "False")
@@ -246,7 +246,7 @@ async fn a_saved_domain_is_not_restored_by_the_operator() -> Result<()> {
     );
     ensure!(attempts[1].is_null(), "{attempts}");
     let says = condition(&fence, "Succeeded").cloned().unwrap_or_default();
-    let words = "no off command of this NodeFence was seen to turn it from On to Off";
+    let words = "no off command of this NodeFence turned it off";
     ensure!(
         says["message"]
             .as_str()

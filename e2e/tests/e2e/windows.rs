@@ -81,7 +81,7 @@ async fn what_waits_goes_no_further_than_the_window_that_opens_and_begins_when_i
         "windows": [window(2, json!({"mode": "Observe"}))],
     });
     lab.policy("PowerOff", policy).await?;
-    policy_says(lab, "no window is open: mode PowerOff").await?;
+    policy_says(lab, "no window is open (mode PowerOff").await?;
     let clocks = outage.operator.clocks()?;
     outage.cut().await?;
     let first = lab.wait_stage(node, "Held").await?;
@@ -91,11 +91,11 @@ async fn what_waits_goes_no_further_than_the_window_that_opens_and_begins_when_i
     hours_pass(&outage, &clocks, 3, 3)?;
     let second = next_of(&outage, &first, "Observing").await?;
     let why = ended(&outage, &first).await?;
-    ensure!(why.contains("window kept is open: mode Observe"), "{why}");
+    ensure!(why.contains("window kept is open (mode Observe"), "{why}");
     let reason = second.data["spec"]["trigger"]["reason"].to_string();
     ensure!(reason.contains("window kept is open"), "{reason}");
     ensure!(second.data["spec"]["fence"]["mode"] == "Observe");
-    policy_says(lab, "window kept is open: mode Observe").await?;
+    policy_says(lab, "window kept is open (mode Observe").await?;
     shows_mode(&outage, "Observe").await?;
     let policy = lab.api("NodeFencingPolicy").get("lab").await?;
     let effective = &policy.data["status"]["effective"];
@@ -109,7 +109,7 @@ async fn what_waits_goes_no_further_than_the_window_that_opens_and_begins_when_i
     hours_pass(&outage, &clocks, 3, 6)?;
     let third = next_of(&outage, &second, "Held").await?;
     let why = ended(&outage, &second).await?;
-    ensure!(why.contains("no window is open: mode PowerOff"), "{why}");
+    ensure!(why.contains("no window is open (mode PowerOff"), "{why}");
     // The window is over, and the storm is not.
     approve(lab, name(&third)?).await?;
     lab.wait_stage(node, "Recovered").await?;
@@ -186,7 +186,7 @@ async fn a_window_opens_by_the_wall_clock_on_the_day_on_which_it_is_changed() ->
     let (lab, node, mut ahead) = (&outage.lab, &outage.node, 0);
     let clocks = outage.operator.clocks()?;
     let closed_until = |opens: Timestamp| {
-        format!("no window is open: mode Observe and approval Automatic count until {opens}")
+        format!("no window is open (mode Observe, approval Automatic) until {opens}")
     };
 
     date_becomes(&outage, &clocks, &mut ahead, before - HALF_AN_HOUR)?;
@@ -210,7 +210,7 @@ async fn a_window_opens_by_the_wall_clock_on_the_day_on_which_it_is_changed() ->
     ensure!(fenced.data["spec"]["fence"]["mode"] == "ConfirmOnly");
     let why = ended(&outage, &first).await?;
     ensure!(
-        why.contains("window kept is open: mode ConfirmOnly"),
+        why.contains("window kept is open (mode ConfirmOnly"),
         "{why}"
     );
     lab.wait_stage(other.name(), "Recovered").await?;

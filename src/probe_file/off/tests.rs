@@ -58,19 +58,19 @@ fn readings_that_the_engine_calls_stable_are_judged_like_those_of_a_fence() {
     let first = || off(1_000, OURS);
     let table = [
         (vec![first(), off(4_000, OURS)], None),
-        (vec![first()], Some("1 consecutive Off readings over 0 ms")),
+        (vec![first()], Some("read Off 1 of 2 times over 0 of")),
         (
             vec![first(), off(3_999, OURS)],
-            Some("over 2999 ms, 2 over 3000 ms are needed"),
+            Some("over 2999 of 3000 ms"),
         ),
         (
             vec![off(999, OURS), off(5_000, OURS)],
-            Some("1 consecutive Off readings"),
+            Some("read Off 1 of 2 times"),
         ),
         (vec![first(), off(4_000, OTHER)], Some(OTHER)),
         (
             vec![first(), off(4_000, OURS), faulty],
-            Some("0 consecutive Off readings"),
+            Some("read Off 0 of 2 times"),
         ),
         // Of the future: no clock goes back.
         (vec![first(), off(6_001, OURS)], Some("is 0 ms old")),
@@ -79,7 +79,8 @@ fn readings_that_the_engine_calls_stable_are_judged_like_those_of_a_fence() {
         let off = judged(&readings, Ended::Stable);
         assert_eq!(off.is_proven, refusal.is_none(), "{}", off.words);
         assert!(
-            off.words.contains(refusal.unwrap_or("what a proof asks")),
+            off.words
+                .contains(refusal.unwrap_or("prove the device off")),
             "{}",
             off.words
         );
@@ -91,7 +92,7 @@ fn why_the_engine_gave_up_is_said_beside_what_is_missing() {
     let words = |ended| judged(&[], ended).words;
     let late = words(Ended::Deadline(None));
     assert!(
-        late.starts_with("not proven off within 90 s: FenceDevice bmc: 0 consecutive"),
+        late.starts_with("not confirmed off within 90 s: FenceDevice bmc read Off 0 of 2"),
         "{late}"
     );
     let stopped = Ended::Stopped("another machine answers".to_owned());

@@ -54,8 +54,8 @@ async fn the_rights_are_those_that_were_asked_for() {
     assert_eq!(all_but_secrets.mark, Mark::Well, "{all_but_secrets}");
     assert_eq!(
         all_but_secrets.words,
-        "this account has every right that was asked for; whether it may read the Secrets, which a role may name one by one, is \
-         told by the conditions of each FenceDevice"
+        "this account has every right that was checked (reading Secrets, which a role may name one by one, is shown by each \
+         FenceDevice's conditions)"
     );
     let no_nodes = rights_without("nodes").await;
     assert!(no_nodes.has_failed(), "{no_nodes}");
@@ -75,7 +75,7 @@ async fn a_lease_that_is_renewed_meanwhile_has_a_leader() {
     assert!(
         found
             .words
-            .starts_with("op-1 has the Lease ns/node-fencing-operator")
+            .starts_with("op-1 holds and renews the Lease ns/node-fencing-operator")
     );
 }
 
@@ -109,7 +109,7 @@ async fn a_lease_that_is_not_renewed_within_its_duration_has_no_leader() {
     assert!(
         found
             .words
-            .starts_with("the Lease ns/node-fencing-operator of op-1 was not renewed for 1 s: "),
+            .starts_with("the Lease ns/node-fencing-operator of op-1 was not renewed for 1 s, so nothing is fenced; "),
         "{found}"
     );
 }
@@ -118,19 +118,19 @@ async fn a_lease_that_is_not_renewed_within_its_duration_has_no_leader() {
 #[tokio::test]
 async fn the_operator_may_go_when_nothing_of_it_is_left() {
     for (node, fences, is_well, words) in [
-        (with_taints(&[]), vec![], true, "no fence is under way"),
+        (with_taints(&[]), vec![], true, "no open NodeFence"),
         (with_taints(&[OUT_OF_SERVICE]), vec![], true, ""),
         (
             with_taints(&[OUT_OF_SERVICE, QUARANTINE]),
             vec![],
             false,
-            "Node worker-1 bears nodefencing.io/quarantine: nobody would take",
+            "Node worker-1 has taint nodefencing.io/quarantine: only the operator removes",
         ),
         (
             with_taints(&[DETACHING]),
             vec![],
             false,
-            "Node worker-1 bears nodefencing.io/detaching: nobody would take",
+            "Node worker-1 has taint nodefencing.io/detaching: only the operator removes",
         ),
         (
             with_taints(&[]),
@@ -148,13 +148,13 @@ async fn the_operator_may_go_when_nothing_of_it_is_left() {
             with_taints(&[]),
             vec![fence("Fencing", "Unknown", "PowerOff")],
             false,
-            "NodeFence worker-1-a of Node worker-1 is open: nobody would take",
+            "NodeFence worker-1-a of Node worker-1 is open: only the operator removes",
         ),
         (
             fake::node(),
             vec![],
             false,
-            "Node worker-1 bears nodefencing.io/claim: nobody would take",
+            "Node worker-1 has taint nodefencing.io/claim: only the operator removes",
         ),
     ] {
         let cluster = Cluster::new().await;
@@ -166,13 +166,9 @@ async fn the_operator_may_go_when_nothing_of_it_is_left() {
         let mark = if is_well { Mark::Well } else { Mark::Failed };
         assert_eq!(found.mark, mark, "{found}");
         assert!(found.words.starts_with(words), "{found}");
-        let has_way_out = [
-            "kubectl patch nf NAME",
-            "kubectl delete node NAME",
-            "helm rollback RELEASE REVISION",
-        ]
-        .iter()
-        .all(|part| found.words.contains(part));
+        let has_way_out = ["docs/how-to/uninstall.md", "helm uninstall --no-hooks"]
+            .iter()
+            .all(|part| found.words.contains(part));
         assert_eq!(has_way_out, !is_well, "{found}");
     }
     // What cannot be asked is no permission.
@@ -246,8 +242,9 @@ async fn whoever_is_not_the_operator_cannot_tell_whether_the_guard_stands() {
             let found = admission(clients, "ns").await;
             assert_eq!(found.mark, Mark::Skipped, "{found}");
             let told = found.to_string();
-            let begin =
-                format!("SKIP whether the admission policies stand cannot be told as {other}: ");
+            let begin = format!(
+                "SKIP the admission policies apply to accounts of namespace ns only, not to {other}; "
+            );
             assert!(told.starts_with(&begin), "{told}");
             assert!(
                 told.contains("kubectl -n ns exec deployment/node-fencing-operator -- /node-fencing-operator check"),

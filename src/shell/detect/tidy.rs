@@ -22,7 +22,7 @@ impl Detector {
         let message = match node.marked_by() {
             Some(DETACHING) => left_behind_words(&node.name),
             _ => format!(
-                "Node {} already carries `out-of-service`, set by somebody else: it is left alone until they remove it",
+                "Node {} already has taint `out-of-service`, set by others, and is not fenced until they remove it",
                 node.name
             ),
         };
@@ -106,7 +106,7 @@ impl Detector {
             Ready::False | Ready::Unknown | Ready::Missing => "reports",
         };
         let message = format!(
-            "Node {} {how} with the boot ID it was fenced with ({}): it never went down (its device lies or is wired to another machine), or it was suspended; its quarantine stays: check the volumes' data, correct the FenceDevice, then reboot the node, or remove the taint (kubectl taint node {} {QUARANTINE}-)",
+            "Node {} {how} in the boot that was fenced ({}): it never went down, or was suspended; check data and FenceDevice, then reboot it, or untaint it (kubectl taint node {} {QUARANTINE}-)",
             node.name, node.boot_id, node.name
         );
         self.contradicted(node, fence, message).await;
@@ -131,15 +131,15 @@ impl Detector {
         let is_back = evidence.is_some_and(|it| it.node_uid != node.uid);
         let what = match (is_back, node.ready()) {
             (true, _) => {
-                format!("is back with the boot ID that was fenced ({boot}) when it was deleted")
+                format!("is back in boot {boot}, which was fenced when it was deleted")
             }
             (false, Ready::True) => {
-                format!("is Ready with the boot ID that was proven down ({boot})")
+                format!("is Ready in boot {boot}, which was confirmed off")
             }
-            (false, _) => format!("reports with the boot ID that was proven down ({boot})"),
+            (false, _) => format!("reports in boot {boot}, which was confirmed off"),
         };
         let message = format!(
-            "Node {name} {what}: its machine never went down (its device lies or is wired to another machine), or it was suspended; check the volumes' data, correct the FenceDevice, then reboot the node"
+            "Node {name} {what}: its machine never went down, or was suspended; check the volumes' data, correct the FenceDevice, then reboot the node"
         );
         self.contradicted(node, Some(fence), message).await;
         true
@@ -250,7 +250,7 @@ impl Detector {
                 node = node.name,
                 claim,
                 ?reply,
-                "orphaned claim on a Ready node dropped"
+                "orphaned claim on a Ready node removed"
             );
             // What its record knew of commands, nobody does any more.
             let is_refused = matches!(reply, Reply::Refused(..) | Reply::NotSent(_));
@@ -279,7 +279,7 @@ impl Detector {
             node = name,
             boot = node.boot_id,
             ?reply,
-            "the node has booted anew: its quarantine is lifted"
+            "the node rebooted: its quarantine is lifted"
         );
         reply == Reply::Done
     }
@@ -290,7 +290,7 @@ struct Unread;
 
 fn left_behind_words(node: &str) -> String {
     format!(
-        "Node {node} carries `{DETACHING}` without the operator's claim, and is left alone: {}",
+        "Node {node} has taint `{DETACHING}` without the operator's claim, which stays; {}",
         taint::left_behind(node)
     )
 }
@@ -298,7 +298,7 @@ fn left_behind_words(node: &str) -> String {
 fn deleted_words(node: &NodeView, claim: &str, owner: &str) -> String {
     let name = &node.name;
     format!(
-        "Node {name} is Ready under claim {claim}, and NodeFence {owner} was deleted: the claim is being taken away; if the NodeFence had sent an off command, it may still land: should the machine go down unasked, it was that; next time release a NodeFence (`spec.desiredState: Released`), do not delete it"
+        "Node {name} is Ready under claim {claim}, whose NodeFence {owner} was deleted: removing the claim, an earlier power-off may still take effect; release NodeFences (`spec.desiredState: Released`), do not delete them"
     )
 }
 
@@ -309,10 +309,10 @@ fn undecodable_words(node: &NodeView, claim: &str, owner: &str) -> String {
             format!("{}- {CLAIM}-", mark.key),
             taint::harmless_when(&mark.key),
         ),
-        None => (format!("{CLAIM}-"), "nobody wants the node fenced"),
+        None => (format!("{CLAIM}-"), "the node need not be fenced"),
     };
     format!(
-        "Node {name} carries claim {claim}, and NodeFence {owner} cannot be decoded: nobody sees to it, and no pod is let onto the node; write the NodeFence again, under the CustomResourceDefinitions of this version, or, once {when}, remove by hand what it has left (kubectl taint node {name} {keys})"
+        "Node {name} has claim {claim}, whose NodeFence {owner} cannot be decoded; write the NodeFence again, or, once {when}, remove the taints (kubectl taint node {name} {keys})"
     )
 }
 
@@ -320,7 +320,7 @@ fn put_back_words(node: &NodeView, claim: &str, owner: &str) -> String {
     let key = taint::mark_key_of_claim(node);
     let name = &node.name;
     format!(
-        "Node {name} carries `{}` with claim {claim} again, and NodeFence {owner} has ended: somebody has put back an old list of taints; they are left alone: once {}, remove both (kubectl taint node {name} {key}- {CLAIM}-)",
+        "Node {name} has `{}` and claim {claim} again (restored after NodeFence {owner} ended); once {}, remove both (kubectl taint node {name} {key}- {CLAIM}-)",
         taint::display_name(key),
         taint::harmless_when(key)
     )
@@ -344,17 +344,13 @@ mod tests {
         };
         assert_eq!(
             words(fixtures::out_of_service()),
-            "Node worker-1 carries `out-of-service` with claim fence-n1 again, and NodeFence fence has ended: somebody has put back an old list \
-             of taints; they are left alone: once the machine is known to be off or freshly booted, remove both (kubectl taint node worker-1 \
+            "Node worker-1 has `out-of-service` and claim fence-n1 again (restored after NodeFence fence ended); once the machine is off or rebooted, remove both (kubectl taint node worker-1 \
              node.kubernetes.io/out-of-service- nodefencing.io/claim-)"
         );
         let mark = fixtures::dated(fixtures::taint(DETACHING, "boot-1", "NoExecute"));
         let words = words(mark);
         let command = "kubectl taint node worker-1 nodefencing.io/detaching- nodefencing.io/claim-";
         assert!(words.contains(command), "{words}");
-        assert!(
-            words.contains("no VolumeAttachment of the node is left"),
-            "{words}"
-        );
+        assert!(words.contains("no VolumeAttachment is left"), "{words}");
     }
 }

@@ -66,10 +66,10 @@ impl Detector {
             Some(answer) if answer.decision == ApprovalDecision::Denied => {
                 format!("{} has denied NodeFence", answer.user)
             }
-            _ => "a human has released NodeFence".to_owned(),
+            _ => "a user has released NodeFence".to_owned(),
         };
         let words = format!(
-            "Node {} is {}={} and is not fenced: {said_no} {} of this outage; to fence it all the same, create a NodeFence of your own",
+            "Node {} is {}={} and is not fenced ({said_no} {} of this outage); create a NodeFence by hand to fence it anyway",
             node.name,
             condition.type_,
             condition.status.as_str(),

@@ -179,7 +179,7 @@ impl Maker {
 
     /// Without a NodeFence nobody has been asked for a word.
     fn human(&self) -> Access {
-        let words = "no NodeFence asks for anybody's word".to_owned();
+        let words = "no NodeFence requests a manual confirmation".to_owned();
         Access {
             driver: Arc::new(Manual::new(Err(words), self.clock)),
             trimmed_keys: Vec::new(),

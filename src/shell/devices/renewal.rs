@@ -144,7 +144,7 @@ impl RenewingSession {
         let Source { device, node, .. } = &*self.driver.source;
         tracing::info!(
             device = device.metadata.name, %node, target = made.driver.target(),
-            "the device refused the credentials, and their Secret holds others by now: it is asked once more"
+            "the device refused the credentials, which have changed in their Secret meanwhile: trying once more"
         );
         self.seen = self.seen();
         self.session = made.driver.open();

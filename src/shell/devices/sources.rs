@@ -166,7 +166,7 @@ impl Maker {
                     self.namespace
                 ),
                 Kept::InFiles => format!(
-                    "{kind} `{name}` is not in the files; add it after a line `---`, there or in the file of --secret, with the CA's certificates in key `{key}`"
+                    "{kind} `{name}` is not in the files; add it with the CA's certificates in key `{key}`, after a line `---` or in the file of --secret"
                 ),
             })),
         }

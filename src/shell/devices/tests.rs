@@ -358,7 +358,7 @@ async fn a_device_is_known_while_its_node_is_deleted() {
             "{why}"
         );
         assert!(
-            why.contains(": delete the FenceDevice whose Node does not exist if"),
+            why.contains("; delete the FenceDevice whose Node does not exist"),
             "{why}"
         );
         let rule = cluster.devices.identity_rule(&typo, &node("w2"));

@@ -39,7 +39,7 @@ impl Round<'_> {
         if self.is_urgent(&decision.effect) {
             let reply = self.write_findings().await;
             if reply != Reply::Done {
-                tracing::warn!(fence = %settings.fence, ?reply, "what counts for good could not be written down; it is tried again");
+                tracing::warn!(fence = %settings.fence, ?reply, "a permanent fact could not be recorded, trying again");
             }
         }
         let reply = match decision.effect {
@@ -73,7 +73,7 @@ impl Round<'_> {
             self.context
                 .metrics
                 .reconcile_error(RoundError::WriteFailed);
-            tracing::warn!(fence = %settings.fence, node = %settings.node, ?asked, reason, "write failed; it is decided again");
+            tracing::warn!(fence = %settings.fence, node = %settings.node, ?asked, reason, "write failed, deciding again");
         }
         learn(
             settings,
@@ -125,7 +125,7 @@ impl Round<'_> {
             applied.get_or_insert(clock::wall());
             let written = self.write_status().await;
             if written != Reply::Done {
-                tracing::warn!(fence = %self.fence.name_any(), reply = ?written, "`out-of-service` is set on the Node, and the NodeFence's status could not say so; it is tried again");
+                tracing::warn!(fence = %self.fence.name_any(), reply = ?written, "`out-of-service` is set on the Node, but the NodeFence's status could not be written, trying again");
             }
         }
         reply
@@ -141,7 +141,7 @@ impl Round<'_> {
                 return reply;
             }
             if reply != Reply::Done {
-                tracing::warn!(fence = %self.fence.name_any(), ?reply, "that the taint was set could not be written down before its release");
+                tracing::warn!(fence = %self.fence.name_any(), ?reply, "the taint could not be recorded before its release");
             }
         }
         let reply = act::patch_node(self.context, patch).await;
@@ -223,7 +223,7 @@ impl Round<'_> {
             let reply = self.write_status().await;
             if reply != Reply::Done {
                 // The record only: it is written again with the next look.
-                tracing::warn!(fence = %self.fence.name_any(), ?reply, "the stage could not be written down");
+                tracing::warn!(fence = %self.fence.name_any(), ?reply, "the stage could not be recorded");
             }
         }
         let pause = match wake {
@@ -284,7 +284,7 @@ impl Round<'_> {
             let work = AssertUnwindSafe(jobs::run(&context, &job)).catch_unwind();
             let ended = work.await;
             if ended.is_err() {
-                tracing::error!(fence = name, "the work with a device has panicked");
+                tracing::error!(fence = name, "the device task has panicked");
             }
             let is_lost = ended.is_err();
             let reply = ended.unwrap_or_else(|_| jobs::lost(&job));

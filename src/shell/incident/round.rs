@@ -35,7 +35,7 @@ impl Round<'_> {
     /// One round.
     pub(super) async fn step(&mut self) -> Next {
         let Some(nonce) = nonce() else {
-            tracing::error!(fence = %self.fence.name_any(), "the system gives no random bytes: no claim can be told apart from another; tries again");
+            tracing::error!(fence = %self.fence.name_any(), "the system returns no random bytes, which a claim requires; trying again");
             return Next::Wait(Duration::from_secs(1));
         };
         if self.incident.stored.behind

@@ -58,7 +58,7 @@ impl Round<'_> {
         let changes = status_patch(version, Some(&stored), &warned).filter(|_| !live.is_ended())?;
         let written = act::patch_status(self.context, &live.name_any(), &changes).await;
         let reply = written.err()?;
-        tracing::warn!(fence = %live.name_any(), ?reply, "what this process has found could not be handed on; tries again");
+        tracing::warn!(fence = %live.name_any(), ?reply, "the findings of this process could not be handed over, trying again");
         Some(Next::Wait(Duration::from_secs(1)))
     }
 

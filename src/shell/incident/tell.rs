@@ -120,7 +120,7 @@ impl Round<'_> {
         let before = std::mem::replace(&mut self.incident.past_stops, stops.clone());
         for stop in stops.iter().filter(|it| !before.contains(it)) {
             let words = format!(
-                "{stop}, which stops no fence whose node is out of service: that of Node {} goes on to its release, by the settings it began with",
+                "{stop}, which stops no fence after the taint: Node {} continues to its release with its original settings",
                 settings.node
             );
             let note = note(self.fence, false, "GoesOnToRelease", &words);
@@ -251,7 +251,7 @@ fn approved_for_nothing(user: &str, stage: Stage, held: Option<HeldBy>) -> Optio
         _ => format!("in stage {stage}"),
     };
     Some(format!(
-        "nothing waits for `spec.approval` of {user}: the incident is {is}; the approval counts only if a brake should hold it before its claim"
+        "`spec.approval` by {user} has no effect now: the incident is {is}; an approval is valid only if the budget holds it before its claim"
     ))
 }
 

@@ -30,7 +30,7 @@ pub(super) async fn off(
         Ok(result) => result,
         // What was under way when time ran out may have been sent.
         Err(_) if sending.load(Ordering::Relaxed) => OffResult::Unknown(words),
-        Err(_) => OffResult::Silent(format!("{words} to what comes before the command")),
+        Err(_) => OffResult::Silent(format!("{words} before the command")),
     };
     let took = clock::since_boot().saturating_sub(started);
     let driver = context.caches.driver_of(&device.name);
@@ -56,7 +56,7 @@ async fn command(
 ) -> OffResult {
     let written = attempt.versions.get(&device.name);
     if written.is_some_and(|version| *version != device.version) {
-        return OffResult::NotSent("it was changed since the command was written down".to_owned());
+        return OffResult::NotSent("it was changed since the command was recorded".to_owned());
     }
     let (_, driver) = match driver(context, job, device).await {
         Ok(found) => found,
@@ -87,7 +87,9 @@ async fn command(
     }
     sending.store(true, Ordering::Relaxed);
     let Some(outcome) = context.term_end.lasts(work.session.force_off()).await else {
-        return OffResult::Unknown("this replica led no more when it was on its way".to_owned());
+        return OffResult::Unknown(
+            "this replica was no longer the leader when it was sent".to_owned(),
+        );
     };
     match outcome {
         Ok(OffOutcome::Accepted) => OffResult::Accepted,
@@ -139,19 +141,19 @@ async fn still_claimed(context: &Context, job: &Job, attempt: &Attempt) -> Resul
     let node = unwanted::there(node, "the Node")?.view();
     if node.uid != held.uid || node.claim() != Some(held.value.as_str()) {
         return Err(format!(
-            "the claim was lost before the command: the Node carries {}",
+            "the claim was lost before the command: Node has {}",
             node.claim().unwrap_or("none")
         ));
     }
     if !held.boot_id.is_empty() && node.boot_id != held.boot_id {
         return Err(format!(
-            "Node {} has booted anew: its boot ID is {}, to be turned off is {}",
+            "Node {} rebooted (boot ID {}, to be turned off is {})",
             node.name, node.boot_id, held.boot_id
         ));
     }
     let is_tainted = taint::mark_of_claim(&node).is_some();
     if node.marked_by().is_some() && !is_tainted {
-        return Err("somebody else has put the Node out of service".to_owned());
+        return Err("the Node was tainted out-of-service by others".to_owned());
     }
     // Under our taint a node that says Ready with its old boot is the reason for the command.
     if node.ready() == Ready::True && !is_tainted {
@@ -192,7 +194,7 @@ fn still_silent(job: &Job, node: &NodeView, lease: Read<LeaseView>) -> Result<()
     match lease == *before {
         true => Ok(()),
         false => Err(format!(
-            "the kubelet of Node {} has renewed its Lease since the claim ({} -> {})",
+            "the kubelet of Node {} renewed its Lease since the claim ({} -> {})",
             node.name, before.renew_time, lease.renew_time
         )),
     }

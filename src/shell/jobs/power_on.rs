@@ -32,7 +32,7 @@ pub(super) async fn on(
     let result = match timeout(job.limit, command).await {
         Ok(result) => result,
         Err(_) if sending.load(Ordering::Relaxed) => OnResult::Unknown(words),
-        Err(_) => OnResult::NotSent(format!("{words} to what comes before the command")),
+        Err(_) => OnResult::NotSent(format!("{words} before the command")),
     };
     let took = clock::since_boot().saturating_sub(started);
     let driver = context.caches.driver_of(&device.name);
@@ -83,7 +83,7 @@ async fn command(
     }
     if reading.state != PowerState::Off {
         return OnResult::NotSent(format!(
-            "FenceDevice {} reads {} ({}): only what reads Off is turned on",
+            "FenceDevice {} reads {} ({}), and only a machine that reads Off is turned on",
             device.name,
             format_args!("{:?}", reading.state),
             reading.raw
@@ -98,7 +98,9 @@ async fn command(
     }
     sending.store(true, Ordering::Relaxed);
     let Some(outcome) = context.term_end.lasts(session.power_on()).await else {
-        return OnResult::Unknown("this replica led no more when it was on its way".to_owned());
+        return OnResult::Unknown(
+            "this replica was no longer the leader when it was sent".to_owned(),
+        );
     };
     match outcome {
         Ok(OnOutcome::Accepted) => OnResult::Accepted,
@@ -122,7 +124,7 @@ async fn still_allowed(context: &Context, job: &Job, attempt: &OnAttempt) -> Res
     let fences = there(fences, "the list of NodeFences")?;
     if fence.is_ended() || !is_written(&fence, &attempt.id, AttemptAction::PowerOn) {
         return Err(format!(
-            "on command {} does not stand in the NodeFence any more",
+            "on command {} is no longer in the NodeFence",
             attempt.id
         ));
     }
@@ -138,7 +140,7 @@ async fn still_allowed(context: &Context, job: &Job, attempt: &OnAttempt) -> Res
     let policies = context.caches.policies();
     let policy = resolve::policy_of(&fence, &policies);
     match resolve::power_on(&fence, Some(&node), policy, clock::wall()) {
-        None => Err("the machine is not to be turned on".to_owned()),
+        None => Err("the machine must not be turned on".to_owned()),
         Some(wanted) => wanted.stop.or(wanted.hold).map_or(Ok(()), Err),
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn still_wanted(
     }
     if !is_written(&fence, &attempt.id, AttemptAction::PowerOff) {
         return Err(format!(
-            "off command {} does not stand in the NodeFence any more",
+            "off command {} is no longer in the NodeFence",
             attempt.id
         ));
     }

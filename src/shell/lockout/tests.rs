@@ -184,7 +184,7 @@ async fn a_fourth_login_within_ten_minutes_is_not_sent() {
     assert_eq!(site.sent(), 3);
     // What the device said is not forgotten for it.
     let (words, sent) = site.look(BMC, "s", "wrong").await;
-    let says = "(401; 3 times within 10 minutes at this host, so nothing more is sent until ";
+    let says = "(401; 3 times within 10 minutes at this host; the next attempt is made when ";
     assert!(words.contains(says) && sent == 0, "{words}");
     // A probe waits for nobody, and is told the same.
     let mut session = site.refusing(BMC, "s", "wrong");
@@ -204,7 +204,7 @@ async fn systems_of_one_host_share_their_tries() {
     });
     let refused = join_all(looks).await;
     assert_eq!(site.sent(), 3);
-    let is_unsent = |words: &&String| words.contains("nothing more is sent");
+    let is_unsent = |words: &&String| words.contains("the next attempt is made");
     assert_eq!(refused.iter().filter(is_unsent).count(), 5);
     // Another Secret that says the same is the same account, and so is the address written at length; another host is not.
     let same = "https://[2001:db8:0:0::1]";
@@ -359,7 +359,7 @@ async fn a_secret_that_is_rewritten_again_and_again_has_six_tries() {
         assert_eq!(site.look(BMC, "s", &password.to_string()).await.1, 1);
     }
     let (words, sent) = site.look(BMC, "s", "right at last").await;
-    let says = "(401; 6 times within 10 minutes at this host, so nothing more is sent until the first of them is 10 minutes old: whatever Secret `s` says)";
+    let says = "(401; 6 times within 10 minutes at this host; the next attempt is made when the first is 10 minutes old: also those of Secret `s`)";
     assert!(words.contains(says) && sent == 0, "{words}");
     assert_eq!(site.look(BMC, "another", "its own").await.1, 1);
 }

@@ -97,11 +97,11 @@ impl Host {
     pub(super) fn room(&mut self, login: &Login, now: Duration) -> Room {
         self.forget_old(now);
         let same_content = |other: &Login| other.content == login.content;
-        let then = || "the same credentials are sent again then, others at once".to_owned();
+        let then = || "the same credentials are sent again then, new ones without delay".to_owned();
         match self.room_among(same_content, REFUSALS_MAX, login, now, then) {
             Room::Free => {
                 let same_secret = |other: &Login| other.secret == login.secret;
-                let then = || format!("whatever Secret `{}` says", login.secret);
+                let then = || format!("also those of Secret `{}`", login.secret);
                 self.room_among(same_secret, REFUSALS_OF_SECRET_MAX, login, now, then)
             }
             no_room => no_room,
@@ -137,7 +137,7 @@ impl Host {
             Some(last) if used >= tries => {
                 let minutes = WINDOW.as_secs() / 60;
                 let words = format!(
-                    "{tries} times within {minutes} minutes at this host, so nothing more is sent until the first of them is {minutes} minutes old: {}",
+                    "{tries} times within {minutes} minutes at this host; the next attempt is made when the first is {minutes} minutes old: {}",
                     then()
                 );
                 Room::Closed(saying(last.error.clone(), &words))

@@ -69,11 +69,11 @@ metrics! {
     STAGE_DEADLINE = "incident_stage_deadline_timestamp_seconds", Gauge, ["node", "policy", "stage"],
         "When the stage of the node's open incident is late by its policy, in seconds since the epoch.";
     INCIDENT_ESCALATED = "incident_escalated", Gauge, ["node", "policy", "incident", "reason"],
-        "1 while the open incident of the node calls for a human, by the reason of its condition Escalated.";
+        "1 while the open incident of the node requires action, by the reason of its condition Escalated.";
     INCIDENTS_HELD = "incidents_held", Gauge, ["policy", "reason"],
-        "Open incidents that something holds back, by what it is: the reason of their condition Held, or AwaitingApproval.";
+        "Open incidents that are held, by the reason of their condition Held, or AwaitingApproval.";
     NODE_STRANDED = "node_stranded", Gauge, ["node", "reason"],
-        "1 for each node that needs manual action: SameBoot, its machine runs in the boot that was confirmed off; ClaimOrphaned, ClaimRestored or ClaimMissing, it carries taints of the operator that no NodeFence handles.";
+        "1 for each node that requires action: SameBoot, it runs in the boot that was confirmed off; ClaimOrphaned, ClaimRestored or ClaimMissing, stale taints.";
     INCIDENTS = "incidents_total", Counter, ["policy", "outcome"],
         "Incidents that have ended, by how.";
     NODE_INCIDENTS = "node_incidents_total", Counter, ["node", "outcome"],
@@ -81,19 +81,19 @@ metrics! {
     FENCE_ATTEMPTS = "fence_attempts_total", Counter, ["driver", "action", "result"],
         "Power commands to fence devices, by what became of them.";
     CONTRADICTIONS = "contradictions_total", Counter, ["policy"],
-        "Times that an incident called for a human because of a sign of life beside a device that reads Off or took an off command, or that a machine lived in the boot that was proven down after its incident had ended.";
+        "Contradictions: a sign of life beside a device that read Off or accepted an off command, or a machine in its confirmed-off boot.";
     TIME_TO_FENCE = "time_to_fence_seconds", Histogram(MINUTES), ["policy"],
         "From the first unhealthy condition until the node was out of service, in seconds.";
     TIME_TO_RECOVER = "time_to_recover_seconds", Histogram(MINUTES), ["policy"],
-        "From the first unhealthy condition until the node's pods and volumes were free, in seconds.";
+        "From the first unhealthy condition until the node's pods were deleted and its volumes detached, in seconds.";
     FENCE_DURATION = "fence_duration_seconds", Histogram(SECONDS), ["driver"],
-        "From the power command until the machine was proven off, in seconds.";
+        "From the power command until the machine was confirmed off, in seconds.";
     PROBE_DURATION = "probe_duration_seconds", Histogram(SECONDS), ["driver"],
-        "How long a look at a fence device in peace time took, in seconds.";
+        "Duration of a periodic probe of a fence device, in seconds.";
     DETACH_DURATION = "detach_duration_seconds", Histogram(SECONDS), ["attacher"],
         "From the out-of-service taint until the VolumeAttachment was gone, in seconds.";
     DEVICE_REACHABLE = "device_reachable", Gauge, ["device", "node", "driver"],
-        "1 if the fence device answered when it was looked at last, else 0.";
+        "1 if the fence device answered its last probe, else 0.";
     DEVICE_IDENTITY_VERIFIED = "device_identity_verified", Gauge, ["device", "node", "driver"],
         "1 if the fence device has shown that it controls this node's machine, else 0.";
     DEVICE_LAST_SUCCESS = "device_last_success_timestamp_seconds", Gauge, ["device", "node", "driver"],
@@ -109,23 +109,23 @@ metrics! {
     BUDGET_REMAINING = "budget_remaining", Gauge, ["policy"],
         "How many more fences the policy's budget would admit now.";
     OTHER_FENCERS = "other_fencers", Gauge, ["policy", "system"],
-        "1 for each other who may fence, taint, restart or delete the policy's nodes, or wants something of whoever does; its condition OtherFencers says more.";
+        "1 for each other component that may fence, taint, restart or delete the policy's nodes; see condition OtherFencers.";
     LEADER = "leader", Gauge, [],
-        "1 if this replica has the Lease and fences, 0 if it stands by.";
+        "1 if this replica holds the Lease and fences, 0 if it stands by.";
     ADMISSION_GUARD_MISSING = "admission_guard_missing", Gauge, [],
-        "1 if the API server accepts from the operator what deploy/admission.yaml forbids, 0 if it does not; none if that is not known.";
+        "1 if the API server accepts from the operator what deploy/admission.yaml forbids, 0 if it does not; absent if unknown.";
     FROZEN = "frozen", Gauge, [],
         "1 if the cluster's resourceVersion went back (etcd was restored): this replica fences nothing until it is restarted.";
     BUILD_INFO = "build_info", Gauge, ["version", "revision"],
-        "1; the labels say which build runs.";
+        "1; the labels name the build that runs.";
     TASKS = "tasks", Gauge, [],
-        "Tasks that the process has under way; at rest it is always about the same.";
+        "Tasks of the process; constant at rest.";
     RECONCILE_ERRORS = "reconcile_errors_total", Counter, ["reason"],
         "Rounds of decision that failed, by reason.";
     RECONCILE_DURATION = "reconcile_duration_seconds", Histogram(MILLISECONDS), [],
         "How long a round of decision took, reads and writes included, in seconds.";
     WATCH_LAST_EVENT = "watch_last_event_timestamp_seconds", Gauge, ["kind"],
-        "When the watch of this kind last heard of the API server, in seconds since the epoch.";
+        "When the watch of this kind last received from the API server, in seconds since the epoch.";
     EVENTS_DROPPED = "events_dropped_total", Counter, ["reason"],
-        "Kubernetes Events that were not published: the queue was full, or the API server did not take them.";
+        "Kubernetes Events that were not published (queue full, or refused by the API server).";
 }

@@ -258,7 +258,7 @@ fn credentials(finding: &Finding) -> Part {
         Err(error) => part(
             Unknown,
             error.reason(),
-            "the probe ended before the device judged user and password",
+            "the probe ended before the device checked user and password",
         ),
     }
 }
@@ -290,10 +290,10 @@ fn no_control(control: Control, finding: &Finding) -> String {
     let node = &finding.node.name;
     match control {
         Control::OffWhileRunning => format!(
-            "the device read Off while Node {node} was running, so its Off proves nothing; correct its address, `systemID` or outlets: it counts again once it reads On"
+            "the device read Off while Node {node} was running, so its Off proves nothing until it reads On; correct its address, `systemID` or outlets"
         ),
         Control::Shown | Control::ShownLately | Control::Missing => format!(
-            "the device has not read On while Node {node} was Ready in this boot, so its Off proves nothing yet; it is probed again when the Node is Ready"
+            "the device has not read On while Node {node} was Ready in this boot, so its Off proves nothing yet; wait for the next probe"
         ),
     }
 }
@@ -304,11 +304,11 @@ fn lasting(probe: &Probe, now: Timestamp) -> Part {
     match probe.certificate_expiry.filter(soon) {
         Some(expiry) => {
             let words = format!(
-                "a fence would work until {expiry}, when the certificate of the device expires: renew it there, and in `redfish.tls.caRef` if it is its own CA"
+                "fencing works until {expiry}, when the device's certificate expires; renew it there, and in `redfish.tls.caRef` if it is its own CA"
             );
             part(True, "CertificateExpires", words)
         }
-        None => part(True, PROBED, "a fence would work"),
+        None => part(True, PROBED, "fencing works"),
     }
 }
 
@@ -320,8 +320,7 @@ pub fn with_warning(device: &FenceDevice, ready: Part) -> Part {
         Some(label) => Part {
             reason: "UnprotectedLabel",
             words: format!(
-                "{}; warning: a kubelet may set label `{label}`, and so choose this FenceDevice and its Secret; select by a label below \
-                 `node-restriction.kubernetes.io/`",
+                "{}; warning: a kubelet may set label `{label}`, and so choose this FenceDevice and its Secret; select by a label below `node-restriction.kubernetes.io/`",
                 ready.words
             ),
             ..ready

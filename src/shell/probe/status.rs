@@ -157,8 +157,7 @@ fn refuse_unkept(judgement: &mut Judgement, status: &FenceDeviceStatus) {
         status: False,
         reason: "TooManyNodes",
         words: format!(
-            "a FenceDevice keeps what it has learned of {PINS_MAX} nodes, and there is no room for {node}; split the `nodeSelector` over \
-             several FenceDevices",
+            "a FenceDevice serves at most {PINS_MAX} nodes, and there is no room for {node}; split the `nodeSelector` over several FenceDevices",
         ),
     };
     judgement.ready = refused.clone();
@@ -263,7 +262,7 @@ fn unanswered() -> Part {
     Part {
         status: Unknown,
         reason: PENDING,
-        words: "the device has not said yet who it is".to_owned(),
+        words: "the device has not been identified yet".to_owned(),
     }
 }
 

@@ -239,7 +239,7 @@ impl Writer {
                 tracing::warn!(device = name, reason, message, "device is not ready");
                 self.publish(device, true, &reason, message);
             }
-            _ => tracing::info!(device = name, reason, message, "device is not judged yet"),
+            _ => tracing::info!(device = name, reason, message, "device is not assessed yet"),
         }
     }
 
@@ -247,7 +247,7 @@ impl Writer {
     pub(super) fn tell_of_request(&self, device: &FenceDevice) {
         if let Some(Err(said)) = requested(device) {
             let message = format!(
-                "the annotation `{PROBE_REQUESTED_AT}` must be a time such as 2026-11-21T01:00:00Z, was `{}`: nothing is probed for it",
+                "the annotation `{PROBE_REQUESTED_AT}` must be a time such as 2026-11-21T01:00:00Z, was `{}`; correct it to have the device probed",
                 shortened(&said, 64)
             );
             self.publish(device, true, "ProbeRequestInvalid", message);
@@ -288,7 +288,7 @@ impl Writer {
                 tracing::warn!(
                     device = name,
                     error,
-                    "cannot write the device's status; tried again"
+                    "cannot write the device's status, trying again"
                 );
                 self.mark(&name, now, FAILURE_PAUSE);
             }

@@ -27,11 +27,8 @@ pub fn power_on(
     let narrowed = || {
         let asked = policy.map(|policy| policy.spec.procedure.power_on.policy);
         let name = spec.policy_name.as_deref().unwrap_or_default();
-        (asked == Some(PowerOnPolicy::Never)).then(|| {
-            format!(
-                "NodeFencingPolicy {name} does not ask for it any more (`powerOn.policy` is Never)"
-            )
-        })
+        (asked == Some(PowerOnPolicy::Never))
+            .then(|| format!("`powerOn.policy` of NodeFencingPolicy {name} is Never now"))
     };
     let live = policy.map(|policy| Live::at(policy, wall_now));
     // A window that closes after the off does not leave the machine off: what was commanded is seen through.

@@ -249,7 +249,7 @@ async fn two_devices_that_are_one_are_not_both_believed_by_a_level_that_needs_bo
                 IdentityRule::Refused(words) => Some(words.clone()),
                 _ => None,
             });
-        said.filter(|words| words.contains("one and the same"))
+        said.filter(|words| words.contains("may be the same"))
             .collect::<Vec<_>>()
     };
     let said = refused("All", ["1", "1"]);
@@ -304,7 +304,7 @@ fn whatever_speaks_against_a_power_on_stops_it() {
         (json!({}), "7", None, "deleted"),
         (json!({}), "8", Some(&asks), "no longer selects"),
         (json!({}), "7", Some(&narrowed), "narrowed"),
-        (json!({}), "7", Some(&never), "`powerOn.policy` is Never"),
+        (json!({}), "7", Some(&never), "is Never now"),
     ] {
         let fence = turning_on(changes);
         let stop = wanted(&fence, rack, live).expect("wanted").stop;

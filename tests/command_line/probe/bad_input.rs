@@ -123,7 +123,7 @@ fn a_file_without_one_device_of_one_driver_says_what_it_holds() {
         ),
         (
             MISSPELT,
-            "FenceDevice `a` sets what this version does not know: `spec.identityChek`; correct the spelling",
+            "FenceDevice `a` sets unknown fields: `spec.identityChek`; correct their spelling",
         ),
         (
             OF_NO_TEXT,

@@ -80,7 +80,7 @@ async fn a_redfish_bmc_is_trusted_by_the_ca_of_the_file() {
         "power        On (On)\n",
         "restores     AlwaysOff\n",
         "certificate  valid until ",
-        "verdict      clean: a fence would work\n",
+        "verdict      clean: fencing works\n",
     ];
     for kind in ["ConfigMap", "Secret"] {
         let output = rack
@@ -113,7 +113,7 @@ async fn what_is_not_in_the_files_is_to_be_put_there() {
     assert_told(&output, 1, &[says]);
     for kind in ["ConfigMap", "Secret"] {
         let says = format!(
-            "{kind} `bmc-ca` is not in the files; add it after a line `---`, there or in the file of --secret, with the CA's certificates in key `ca.crt`"
+            "{kind} `bmc-ca` is not in the files; add it with the CA's certificates in key `ca.crt`, after a line `---` or in the file of --secret"
         );
         let output = probed_objects(&[ca_of(kind), secret.clone()], &OFF).await;
         assert_told(&output, 1, &[&says]);
@@ -129,7 +129,7 @@ async fn what_is_not_in_the_files_is_to_be_put_there() {
     let (file, stdin) = (written(&ca_of("ConfigMap")), written(&of_cluster));
     let flags = ["--node-uuid", UUID, "--secret", "-"];
     let output = probed(file.path(), &flags, Some(stdin.path())).await;
-    assert_told(&output, 0, &["verdict      clean: a fence would work\n"]);
+    assert_told(&output, 0, &["verdict      clean: fencing works\n"]);
 }
 
 /// A look cannot see what the account may do.
@@ -142,7 +142,7 @@ async fn an_account_that_may_only_read_shows_when_the_machine_is_to_go_off() {
     let output = rack.probe_with_its_ca(&OFF).await;
     let lines = [
         "power off    not carried out\n",
-        "verdict      not proven off\n",
+        "verdict      not confirmed off\n",
     ];
     assert_told(&output, 1, &lines);
     assert!(rack.plug.is_on());
@@ -154,7 +154,7 @@ async fn an_account_that_may_only_read_shows_when_the_machine_is_to_go_off() {
         0,
         &[
             "Z Off (Off), ",
-            "verdict      off, and proven to be by its device\n",
+            "verdict      off, confirmed by its device\n",
         ],
     );
     assert!(!rack.plug.is_on());
@@ -192,7 +192,7 @@ async fn the_outlets_of_a_pdu_are_looked_at_and_switched() {
         0,
         &[
             "Z Off (3: off, 7: off), ",
-            "verdict      off, and proven to be by its device\n",
+            "verdict      off, confirmed by its device\n",
         ],
     );
     for outlet in [3, 7] {

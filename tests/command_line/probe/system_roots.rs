@@ -34,7 +34,7 @@ async fn without_a_ca_in_the_spec_those_of_the_system_are_trusted_and_no_other()
     );
     std::fs::write(&file, format!("{device}\n---\n{secret}")).expect("a file");
     for (pem, code, says) in [
-        (ca.pem(), 0, "verdict      clean: a fence would work"),
+        (ca.pem(), 0, "verdict      clean: fencing works"),
         (other.pem(), 1, "verdict      TlsIdentity: "),
         (String::new(), 1, "knows no CA"),
     ] {

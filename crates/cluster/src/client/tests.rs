@@ -38,7 +38,8 @@ async fn a_bad_kubeconfig_is_named() {
     assert_eq!(words.matches("/nowhere/config").count(), 1, "{words}");
 }
 
-const WAY_OUT: &str = "; name a file with which `kubectl --kubeconfig FILE get nodes` works, or none in a pod with a service account";
+const WAY_OUT: &str =
+    "; name one with which `kubectl --kubeconfig FILE get nodes` works, or none in a pod";
 
 #[tokio::test]
 async fn an_empty_kubeconfig_is_no_cluster() {

@@ -113,7 +113,7 @@ async fn a_server_that_refuses_the_token_is_named_with_the_way_out() {
     assert_eq!(
         crate::text::chain(&error),
         format!(
-            "failed to ask the API server {server} for its version: Unauthorized (401); if this lasts, check `server` and the user of the kubeconfig, or the pod's service account"
+            "failed to ask the API server {server} for its version: Unauthorized (401); check `server` and the user of the kubeconfig, or the pod's service account"
         )
     );
     let error = missing_rights(&fake.clients, "fencing").await;

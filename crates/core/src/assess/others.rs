@@ -140,9 +140,7 @@ fn other(
     }
     by.extend(group.map(|group| match is_on_nodes {
         true => format!("API group {group}"),
-        false => format!(
-            "API group {group}, which says that it is installed, not that it acts on these nodes"
-        ),
+        false => format!("API group {group}, which is installed but not seen on these nodes"),
     }));
     let (name, does, here) = (system.name, system.does, (system.here)(policy));
     Some(Other {
@@ -165,7 +163,7 @@ pub(super) fn tell(
         _ if *served == Served::NotAsked => return,
         0 if !is_told || !is_known => return,
         0 => {
-            let words = "nobody else is seen who fences the policy's nodes, taints, restarts or deletes them";
+            let words = "no other component was found that fences, taints, restarts or deletes the policy's nodes";
             (ConditionStatus::False, NONE_SEEN, words.to_owned())
         }
         count => {
@@ -190,12 +188,12 @@ fn listed(others: &[Other], count: usize, is_known: bool) -> String {
     let numbered = others.iter().zip(1..);
     let numbered = numbered.map(|(other, number)| format!("({number}) {}", other.words));
     let besides = match count {
-        1 => "1 other has to do with the policy's nodes".to_owned(),
-        _ => format!("{count} others have to do with the policy's nodes"),
+        1 => "1 other component acts on the policy's nodes".to_owned(),
+        _ => format!("{count} other components act on the policy's nodes"),
     };
     let blind = match is_known {
         true => "",
-        false => " (the API server does not say which APIs it serves, so there may be more)",
+        false => " (there may be more: the API server does not list its APIs)",
     };
     let numbered: Vec<_> = numbered.collect();
     format!("{besides}{blind}: {}", numbered.join(" "))

@@ -72,14 +72,13 @@ fn verdict(
     let selected = tally.nodes.len();
     if selected == 0 {
         let words =
-            "`nodeSelector` selects no node, or policies of a higher `priority` take all of them";
+            "`nodeSelector` selects no node, or policies of higher `priority` select all of them";
         return (True, "NoNodes", words.to_owned());
     }
     let without_device = levels_without_device(policy, tally);
     if !without_device.is_empty() {
         let words = format!(
-            "no FenceDevice of any of its {selected} nodes matches `deviceSelector` of level {}; label the devices, or \
-             correct the selector",
+            "no FenceDevice of its {selected} nodes matches `deviceSelector` of level {}; label the FenceDevices, or correct the selector",
             without_device.join(", ")
         );
         let status = if tally.protected == 0 { False } else { True };
@@ -91,13 +90,13 @@ fn verdict(
     }
     if tally.protected == 0 && mode != FenceMode::Observe {
         let words = format!(
-            "none of its {selected} nodes could be fenced: no FenceDevice is ready for them; see `kubectl get fencedevices`"
+            "none of its {selected} nodes can be fenced (no FenceDevice is Ready); see `kubectl get fencedevices`"
         );
         return (False, "NoReadyDevice", words);
     }
     if !tally.unprotected.is_empty() && mode != FenceMode::Observe {
         let words = format!(
-            "{} of {selected} nodes could not be fenced ({}); see `kubectl get fencedevices`",
+            "{} of {selected} nodes cannot be fenced ({}); see `kubectl get fencedevices`",
             tally.unprotected.len(),
             named(&tally.unprotected)
         );
@@ -106,15 +105,14 @@ fn verdict(
     match mode {
         FenceMode::Observe => {
             let words = format!(
-                "reports on {selected} nodes and changes nothing (mode Observe); {} of them could be fenced",
+                "observing {selected} nodes without changes (mode Observe); {} of them could be fenced",
                 tally.protected
             );
             (True, "Observing", words)
         }
         FenceMode::ConfirmOnly => {
-            let words = format!(
-                "all of its {selected} nodes are recovered once they are found powered off"
-            );
+            let words =
+                format!("all of its {selected} nodes are recovered once confirmed powered off");
             (True, "Active", words)
         }
         FenceMode::PowerOff => (
@@ -140,7 +138,7 @@ fn same_device(tally: &Tally<'_>) -> Option<String> {
     let first = tally.same_device.first()?;
     let more = match tally.same_device.len() - 1 {
         0 => String::new(),
-        others => format!(" (and so for {others} more)"),
+        others => format!(" (and {others} more)"),
     };
     Some(format!("{first}{more}"))
 }
@@ -160,7 +158,7 @@ fn waits(policy: &NodeFencingPolicy, delays: &[Delayed]) -> Vec<String> {
     let more = words.len().saturating_sub(NODES_NAMED_MAX);
     if more > 0 {
         words.truncate(NODES_NAMED_MAX);
-        words.push(format!("{more} more of its nodes wait too"));
+        words.push(format!("{more} more of its nodes are waiting"));
     }
     words
 }
@@ -182,7 +180,7 @@ fn paused(policy: &NodeFencingPolicy, now: Timestamp) -> Option<String> {
     let standing = exclusions::active_requests(policy, now);
     let named = (!standing.is_empty()).then(|| exclusions::named(&standing))?;
     Some(format!(
-        "starts no new fence while `pauseRequests` has entries: {named}"
+        "paused, no new incident begins (`pauseRequests` {named})"
     ))
 }
 
@@ -200,7 +198,7 @@ fn warnings(policy: &NodeFencingPolicy, tally: &Tally<'_>, world: &World<'_>) ->
     let expired = requests.filter_map(|request| {
         let expired = request.expire_time.filter(|expires| *expires <= now)?;
         Some(format!(
-            "entry {} of `pauseRequests` expired at {expired} and does not count any more; remove it",
+            "entry {} of `pauseRequests` has no effect (expired at {expired}); remove it",
             request.name
         ))
     });
@@ -211,8 +209,7 @@ fn warnings(policy: &NodeFencingPolicy, tally: &Tally<'_>, world: &World<'_>) ->
     });
     if let Some(hasty) = hasty {
         warnings.push(format!(
-            "`unhealthyConditions` waits {} s for Ready={}, less than Kubernetes' own grace period of \
-             {GRACE_PERIOD_SECONDS} s (50 s from 1.32), so a short break of the network opens incidents; raise `durationSeconds`",
+            "`unhealthyConditions` waits {} s for Ready={}, under Kubernetes' grace period of {GRACE_PERIOD_SECONDS} s (50 s from 1.32); raise `durationSeconds` so that short network failures open no incidents",
             hasty.duration_seconds,
             hasty.status.as_str()
         ));
@@ -221,7 +218,7 @@ fn warnings(policy: &NodeFencingPolicy, tally: &Tally<'_>, world: &World<'_>) ->
         && let Some(driver) = wants_recovery(world.attached, &tally.nodes)
     {
         warnings.push(format!(
-            "volumes of {driver} are attached, and Rook and ceph-csi want `release.mode: AfterRecovery`"
+            "volumes of {driver} are attached (Rook and ceph-csi require AfterRecovery); set `release.mode: AfterRecovery`"
         ));
     }
     warnings

@@ -213,7 +213,7 @@ fn a_storm_names_the_nodes_that_were_deleted() {
         };
         healthy(&budget, &cluster).expect_err("one is down").message
     };
-    let rest = "`budget.minHealthy` wants 2; if these machines are really down, approve this NodeFence (`spec.approval`)";
+    let rest = "`budget.minHealthy` requires 2; approve this NodeFence (`spec.approval`) if these machines are really down";
     assert_eq!(
         message(&["a", "b"]),
         format!("1 of 2 nodes of the policy are Ready, {rest}")
@@ -221,7 +221,7 @@ fn a_storm_names_the_nodes_that_were_deleted() {
     let gone = message(&["a", "b", "c"]);
     assert!(
         gone.starts_with(
-            "1 of 3 nodes of the policy are Ready (those that `recovery.strategy: DeleteNode` has deleted count as down: c; "
+            "1 of 3 nodes of the policy are Ready (deleted by `recovery.strategy: DeleteNode` and counted as down: c; "
         ),
         "{gone}"
     );

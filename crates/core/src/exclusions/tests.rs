@@ -71,7 +71,7 @@ fn each_sign_of_maintenance_counts_and_only_with_its_value() {
             format!("Node worker-1 has {sign}"),
             "policy prod".to_owned(),
             "`exclusions.maintenance`".to_owned(),
-            "end the maintenance, or create a NodeFence of your own".to_owned(),
+            "end the maintenance, or create a NodeFence by hand".to_owned(),
         ] {
             assert!(message.contains(&needed), "{needed}: {message}");
         }
@@ -178,8 +178,7 @@ fn a_pause_lasts_until_its_last_entry_has_expired() {
     assert_eq!(reason, HeldBy::Paused);
     assert_eq!(
         message,
-        "policy prod is paused by its `pauseRequests`: upgrade (until 2026-11-21T13:00:00Z), ops (new switches); take the entry \
-         back, or create a NodeFence of your own"
+        "policy prod is paused by its `pauseRequests`: upgrade (until 2026-11-21T13:00:00Z), ops (new switches); remove the entry, or create a NodeFence by hand"
     );
 }
 
@@ -263,7 +262,7 @@ fn a_policy_with_a_window_that_cannot_be_used_leaves_every_node_alone() {
         let (reason, message) = asked(broken.clone(), &node).expect("kept off");
         assert_eq!(reason, HeldBy::InvalidWindow);
         assert!(
-            message.contains("`timeZone` Moon/Base") && message.contains("NodeFence of your own"),
+            message.contains("`timeZone` Moon/Base") && message.contains("NodeFence by hand"),
             "{message}"
         );
     }

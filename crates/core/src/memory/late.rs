@@ -40,9 +40,9 @@ impl LateCommands {
     /// That off, in words.
     pub fn off_message(&self) -> &'static str {
         match self.own_off_until >= self.others_off_until {
-            true => "an off command may still land late (`status.attempts`)",
+            true => "an earlier power-off may still take effect (`status.attempts`)",
             false => {
-                "an off command that another NodeFence has sent, or that no record names, may still land late"
+                "a power-off by another NodeFence, or one without a record, may still take effect"
             }
         }
     }

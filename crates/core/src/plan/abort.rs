@@ -53,7 +53,7 @@ pub(super) fn note_doubt(r: &mut Round<'_>, node: &NodeView) {
     let is_its_boot = r.settings.boot_id.as_ref() == Some(&node.boot_id);
     if is_its_node && is_its_boot && r.memory.proven.has_reported(node) {
         let message = format!(
-            "the kubelet of Node {} has reported since, unless that report was long on its way",
+            "the kubelet of Node {} has reported since, unless that report was delayed",
             node.name
         );
         r.memory.proven.doubted.get_or_insert(message);
@@ -68,7 +68,7 @@ fn why_abort(r: &Round<'_>, node: &NodeView) -> Option<(Stage, String)> {
     // Whoever set it may have been a process before this one.
     if r.memory.taint.seen || r.settings.record.tainted {
         let message = format!(
-            "somebody else removed `{}` from Node {}: it is not set again",
+            "taint `{}` was removed from Node {} by others, and is not set again",
             r.settings.mark(),
             node.name
         );
@@ -81,10 +81,7 @@ fn why_abort(r: &Round<'_>, node: &NodeView) -> Option<(Stage, String)> {
         ));
     }
     if has_booted(r, node) {
-        let message = format!(
-            "Node {} has booted anew: its boot ID is {}",
-            node.name, node.boot_id
-        );
+        let message = format!("Node {} rebooted (boot ID {})", node.name, node.boot_id);
         return Some((Stage::Aborted, message));
     }
     let stopped = || Some((Stage::Aborted, r.settings.stop.clone()?));
@@ -161,10 +158,10 @@ fn accusation(r: &Round<'_>, node: &NodeView) -> Option<String> {
     });
     let devices: Vec<&str> = accepted.map(|(device, _)| device.as_str()).collect();
     match devices.as_slice() {
-        [] if may_land => Some(", although an off command to its machine may still land late (`status.attempts`): it may go down once more; if it does, power it on again".to_owned()),
+        [] if may_land => Some("; an earlier power-off may still take effect (`status.attempts`); power the machine on if it goes down once more".to_owned()),
         [] => None,
         devices => Some(format!(
-            ", although FenceDevice {} accepted an off command: it may still go down; if it does not, check the device's wiring and its identity",
+            "; FenceDevice {} accepted a power-off, which may still take effect; check its wiring and identity otherwise",
             devices.join(", ")
         )),
     }
@@ -178,26 +175,22 @@ fn refuted(
     off_was_sent: bool,
 ) -> String {
     let off = match off_was_sent {
-        true => {
-            "; an off command was sent too (`status.attempts`): another machine may be off, or this one may still go down"
-        }
+        true => ", see `status.attempts`: a power-off may still take effect",
         false => "",
     };
     let data = match s.only_proves() {
-        true => {
-            "; whoever frees volumes by `NodeConfirmedDown` has to stop, and to check their data"
-        }
+        true => ", stop users of `NodeConfirmedDown`, check their data",
         false => "",
     };
     let (sign, so) = match node.ready() {
         Ready::True => (format!("Node {} is Ready", node.name), ""),
         _ => (
             format!("the kubelet of Node {} has reported since", node.name),
-            "unless that report was long on its way, ",
+            "unless that report was delayed, ",
         ),
     };
     format!(
-        "; {sign} in boot {}, in which {} said that it was off: {so}its machine never went down: {}{off}{data}",
+        "; {sign} in boot {}, although {} reported Off: {so}its machine never went down; {}{off}{data}",
         node.boot_id,
         proof_source.message(),
         proof_source.way_out()
@@ -234,7 +227,7 @@ pub(super) fn off_left_behind(r: &Round<'_>) -> Option<String> {
         .is_some_and(|it| shows_life(r.settings, it));
     (may_land || (is_sent && !runs)).then(|| {
         format!(
-            "; an off command was sent to the machine of Node {}, or may have been (`status.attempts` names the FenceDevice): it may be off, or go off late; power it on by hand if it is to run",
+            "; a power-off of Node {} may still take effect (`status.attempts`); power it on by hand if it is to run",
             r.settings.node
         )
     })
@@ -268,7 +261,7 @@ pub(super) fn still_accused(m: &Memory, decision: Decision) -> Decision {
         return decision;
     }
     let message = match m.trust.contradictions.last() {
-        Some(before) => format!("{}; before that, {before}", decision.message),
+        Some(before) => format!("{}; earlier: {before}", decision.message),
         None => decision.message.clone(),
     };
     decision.escalated(Escalation::FenceContradiction, message)
@@ -283,7 +276,7 @@ pub(super) fn give_back(
     message: String,
 ) -> Decision {
     if m.commands.under_way() {
-        let message = format!("{message}; waits for the device before the claim goes");
+        let message = format!("{message}; the claim is removed when the device has answered");
         return wait(stage, message);
     }
     Decision {

@@ -26,7 +26,7 @@ use crate::hold::{HeldBy, Hold};
 use crate::manual_confirmation::valid_confirmation;
 use crate::memory::{Memory, OwnClaim};
 use crate::observed::{NodeView, Read};
-use crate::quiesce::name_some;
+use crate::quiesce::{counted, name_some};
 use crate::settings::Approval;
 use crate::stage::Stage;
 use crate::taint;
@@ -73,7 +73,7 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision 
     r.memory.is_due = true;
     // A removal that got no answer may still land: nothing else is built on this claim.
     if r.memory.under_claim.dropping {
-        let again = || format!("claim {claim} was to be given back and still stands: it goes");
+        let again = || format!("claim {claim} is being removed");
         let message = r.memory.tries.last_failure.clone().unwrap_or_else(again);
         return drop_claim(r.memory, node, claim, message);
     }
@@ -121,7 +121,7 @@ fn unserved(m: &mut Memory, node: &NodeView, claim: &str) -> Decision {
         return abort(m, node, claim, Stage::Aborted, message);
     }
     let message = format!(
-        "no FenceDevice of any level serves Node {} any more: the claim is given back until one does; create one, or correct `fence.levels[].deviceSelector`",
+        "no FenceDevice of any level serves Node {}, claim removed; create one, or correct `fence.levels[].deviceSelector`",
         node.name
     );
     give_back(m, node, claim, Stage::Checking, message)
@@ -130,11 +130,11 @@ fn unserved(m: &mut Memory, node: &NodeView, claim: &str) -> Decision {
 /// What is waited for while the level's devices are asked. A word that is given is not waited for, but for what may speak against it.
 fn waited_for(r: &Round<'_>, node: &NodeView, level: &Level) -> String {
     if !level.is_manual() || valid_confirmation(r.settings, r.moment.now).is_err() {
-        return format!("waits for {}", names(level));
+        return format!("waiting for {}", names(level));
     }
     let window = span::ordered(r.settings, r.memory, node, level);
     format!(
-        "a human's word is given; watches for signs of life for {} s before it counts",
+        "manual confirmation received; checking for signs of life for {} s before it is valid",
         window.as_secs()
     )
 }
@@ -144,13 +144,13 @@ fn waited_for(r: &Round<'_>, node: &NodeView, level: &Level) -> String {
 /// worse; the API server then says which right it is (S20).
 fn not_to_be_built_on(r: &Round<'_>) -> Option<String> {
     if r.settings.mode() == FenceMode::Observe {
-        return Some("is nobody's and goes: mode Observe claims no Node".to_owned());
+        return Some("is removed: mode Observe claims no Node".to_owned());
     }
     let is_commanded = r.memory.commands.attempt.is_some()
         || r.settings.record.attempts > 0
         || r.memory.under_claim.evidence;
     let lacks = r.settings.unsupported.as_ref().filter(|_| !is_commanded);
-    lacks.map(|why| format!("is given back: {why}"))
+    lacks.map(|why| format!("is removed: {why}"))
 }
 
 /// The claim has landed after its place in the budget was given up, and there is none now, or late, and somebody works on the node by now: this
@@ -161,11 +161,11 @@ fn without_a_place(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Option<De
         |hold: &&Hold| hold.reason != HeldBy::OwnNode && !r.observed.claim_of_other_process;
     let hold = r.observed.hold.as_ref().filter(is_ours)?;
     let late = match hold.reason.is_of_the_budget() {
-        true => "after its place in the budget was given up",
-        false => "late",
+        true => "outlived its budget",
+        false => "took effect late",
     };
     let message = format!(
-        "claim {claim} of Node {} has landed {late}: it is given back; held ({}): {}",
+        "claim {claim} of Node {} {late}, removed; held ({}): {}",
         node.name, hold.reason, hold.message
     );
     Some(give_back(r.memory, node, claim, Stage::Held, message).held(hold.reason))
@@ -174,7 +174,7 @@ fn without_a_place(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Option<De
 /// Under a claim without a date no `out-of-service` could be told from a human's: it goes, and the next one is not written at once.
 fn undated(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision {
     let message = format!(
-        "somebody has taken the `timeAdded` away from claim {claim} of Node {}: the claim goes, and the node is claimed anew; if it happens again, find the webhook or the tool that rewrites the taints of Nodes",
+        "claim {claim} of Node {} lost its `timeAdded`, and is removed and set again; find the webhook or tool that rewrites taints of Nodes if this recurs",
         node.name
     );
     r.memory.tries.retry_at = Some(r.moment.now + UNDATED_PAUSE);
@@ -194,14 +194,14 @@ fn take_over(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision {
     }
     if let Some(until) = r.memory.rival_until.filter(|until| r.moment.now < *until) {
         let message = format!(
-            "claim {claim} of another operator process stands on Node {}: it goes on with the incident",
+            "claim {claim} of another operator process is on Node {}, which handles the incident",
             node.name
         );
         return held(HeldBy::OtherProcess, message).until(until);
     }
     if let Some(hold) = &r.observed.hold {
         let message = format!(
-            "claim {claim} is not taken over ({}): {}",
+            "claim {claim} cannot be taken over ({}): {}",
             hold.reason, hold.message
         );
         return held(hold.reason, message);
@@ -214,7 +214,7 @@ fn take_over(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision {
             return abort(r.memory, node, claim, stage, message);
         }
         let message = format!(
-            "claim {claim} of Node {} is not taken over before `spec.approval` is seen; if nobody has answered yet, set it to Approved or Denied",
+            "claim {claim} of Node {} cannot be taken over before `spec.approval` is read; set it to Approved or Denied",
             node.name
         );
         return Decision { message, ..waits };
@@ -244,7 +244,7 @@ fn take_over(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision {
     });
     note_devices(r);
     await_foreign_commands(r.settings, r.memory, r.moment.now);
-    let message = format!("takes over claim {claim} of Node {}", node.name);
+    let message = format!("taking over claim {claim} of Node {}", node.name);
     act(
         Effect::Claim(taint::claim(node, &value, &r.moment.date, Duration::ZERO)),
         Stage::Claiming,
@@ -267,7 +267,7 @@ fn quiesce(r: &mut Round<'_>) -> Option<Decision> {
         match &r.observed.lease {
             Read::Present(lease) => r.memory.under_claim.lease_before = Some(lease.clone()),
             unread => {
-                let message = format!("reads the kubelet's Lease{}", unread.why());
+                let message = format!("reading the kubelet's Lease{}", unread.why());
                 return Some(poll_again(r, Stage::Quiescing, message, READ_PACE));
             }
         }
@@ -285,12 +285,12 @@ fn quiesce(r: &mut Round<'_>) -> Option<Decision> {
             let message = match &r.observed.starting {
                 Read::Failed(_) => {
                     format!(
-                        "needs the pods that could still start{}",
+                        "the pods that could still start are required{}",
                         r.observed.starting.why()
                     )
                 }
                 _ => format!(
-                    "needs a complete list of the node's pods{}",
+                    "a complete list of the node's pods is required{}",
                     r.observed.pods.why()
                 ),
             };
@@ -299,8 +299,8 @@ fn quiesce(r: &mut Round<'_>) -> Option<Decision> {
     }
     if !r.memory.under_claim.quiesce.starting.is_empty() {
         let message = format!(
-            "{} pod(s) could still start on the node: {}",
-            r.memory.under_claim.quiesce.starting.len(),
+            "{} could still start on the node: {}",
+            counted(r.memory.under_claim.quiesce.starting.len(), "pod"),
             name_some(r.memory.under_claim.quiesce.starting.iter())
         );
         return Some(poll_again(r, Stage::Quiescing, message, READ_PACE));

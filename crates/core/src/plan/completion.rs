@@ -73,14 +73,14 @@ fn why_ended(r: &mut Round<'_>, node: &NodeView) -> Option<(Stage, String)> {
         r.memory.claim.as_ref().is_some_and(|claim| claim.seen) && !r.memory.under_claim.dropping;
     if r.memory.taint.seen || removed || r.settings.record.tainted {
         let message = format!(
-            "somebody else removed our taints from Node {}: the incident ends, nothing is set again",
+            "taints were removed from Node {} by others, the incident ends",
             node.name
         );
         return Some((Stage::Aborted, message));
     }
     if r.settings.adopted {
         let message = format!(
-            "the taint of Node {} that this NodeFence was made for is gone",
+            "the taint of Node {} that this NodeFence handles was removed",
             node.name
         );
         return Some((Stage::Aborted, message));
@@ -93,7 +93,7 @@ fn why_ended(r: &mut Round<'_>, node: &NodeView) -> Option<(Stage, String)> {
             true => (
                 Stage::Aborted,
                 format!(
-                    "Node {} is Ready: a Ready node is never fenced; cut its power or wait for NotReady, then ask again",
+                    "Node {} is Ready, and a Ready node is never fenced; cut its power or wait for NotReady, then create another NodeFence",
                     node.name
                 ),
             ),
@@ -106,10 +106,7 @@ fn why_ended(r: &mut Round<'_>, node: &NodeView) -> Option<(Stage, String)> {
     if has_booted(r.settings, node) {
         return Some((
             Stage::Aborted,
-            format!(
-                "Node {} has booted anew: its boot ID is {}",
-                node.name, node.boot_id
-            ),
+            format!("Node {} rebooted (boot ID {})", node.name, node.boot_id),
         ));
     }
     if is_confirmed_down(r, node) && late_off(r).is_none() {
@@ -142,7 +139,7 @@ pub(super) fn late_off(r: &Round<'_>) -> Option<Decision> {
         .pending_off_until(r.moment.now)
         .filter(|_| r.settings.only_proves())?;
     let message = format!(
-        "{}; {}: leave it off until the incident has ended",
+        "{}; {}; leave it off until the incident has ended",
         was_down(r.memory),
         r.memory.late.off_message()
     );
@@ -166,7 +163,7 @@ pub(super) fn confirmed_down(r: &mut Round<'_>, node: &NodeView, claim: &str) ->
 /// there, as long as nothing of the incident is on the Node: a hold may last for days.
 fn no_longer_holds(r: &mut Round<'_>, node: &NodeView) -> Option<(Stage, String)> {
     if let Some(message) = broken(r, node) {
-        return Some((Stage::Aborted, format!("{message}: nothing was touched")));
+        return Some((Stage::Aborted, format!("{message}; nothing was changed")));
     }
     r.memory.is_due |= r.moment.now >= r.settings.not_before;
     // It was held, or nobody looked, and the node went on meanwhile: of another outage the policy wants to wait anew. The date is compared for
@@ -174,7 +171,7 @@ fn no_longer_holds(r: &mut Round<'_>, node: &NodeView) -> Option<(Stage, String)
     let gone = |it: &&HeldCondition| r.memory.is_due && !it.holds(node);
     let gone = r.settings.condition.as_ref().filter(gone)?;
     let message = format!(
-        "Node {} is not {}={} any more, or not since the same time, and nothing of the incident is on it: what it shows now is for the policy to judge anew",
+        "Node {} is no longer {}={} since the same time; the policy judges it again",
         node.name, gone.type_, gone.status
     );
     Some((Stage::Aborted, message))
@@ -188,7 +185,7 @@ pub(super) fn broken(r: &Round<'_>, node: &NodeView) -> Option<String> {
         .as_ref()
         .filter(|it| !r.memory.is_due && !it.holds(node))?;
     Some(format!(
-        "Node {} is not {}={} any more, before `unhealthyConditions[].durationSeconds` were over",
+        "Node {} is no longer {}={}, before `unhealthyConditions[].durationSeconds` elapsed",
         node.name, condition.type_, condition.status
     ))
 }

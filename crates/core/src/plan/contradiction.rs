@@ -68,7 +68,7 @@ pub(super) fn after_life(
     if r.settings.mode() == FenceMode::PowerOff && !r.memory.trust.is_contradicted() {
         return wait(
             Stage::Verifying,
-            format!("{message}; the power is read again"),
+            format!("{message}; reading the power again"),
         )
         .until(r.moment.now);
     }

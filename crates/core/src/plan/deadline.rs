@@ -13,8 +13,7 @@ use fencing_api::settings::ReleaseMode;
 use std::time::Duration;
 
 /// What the release waits for in the end.
-const OFF_OR_BOOTED: &str =
-    "its machine reads Off or has booted anew: see why its FenceDevice does not say so, or boot it";
+const OFF_OR_BOOTED: &str = "boot its machine, or have it read Off";
 
 /// Is a pod that is not being deleted all that the incident waits for, past its deadline? It keeps no place in the budget then (L5). Once it has
 /// commanded an off it keeps it: its machine may be off, and its claim is not given back for others.
@@ -70,13 +69,14 @@ pub(super) fn overdue(
             Escalation::ReleaseStuck,
             "`release.timeoutSeconds`",
             format!(
-                "`{mark}` stays on Node {node} until {}; do not remove it by hand",
+                "{}; do not remove `{mark}` from Node {node}",
                 match &observed.node {
                     _ if is_unread(observed) => {
-                        "the API server shows that nothing of it is left: see why it does not answer"
+                        "see why the API server does not answer"
                     }
-                    _ if has_booted => "what is named above is over",
-                    Read::Present(it) if settings.deletes_node() && it.deleting => "it is gone",
+                    _ if has_booted => "wait for what is named above",
+                    Read::Present(it) if settings.deletes_node() && it.deleting =>
+                        "wait until it is deleted",
                     _ => what_releases(settings),
                 }
             ),
@@ -90,19 +90,19 @@ pub(super) fn overdue(
             Escalation::FenceStuck,
             "the longest `fence.levels[].timeoutSeconds`",
             format!(
-                "Node {node} is not out of service yet{}",
+                "see why Node {node} is not out of service{}",
                 match settings.confirmation {
                     Some(_) =>
-                        "; if the word does not count any more, release this NodeFence (`spec.desiredState: Released`), create another and confirm that one",
+                        ", or cancel this NodeFence (`spec.desiredState: Released`), create another and confirm that one",
                     None =>
-                        "; if you know that its machine has no power, confirm it by `spec.manualConfirmation`",
+                        ", or confirm that its machine has no power (`spec.manualConfirmation`)",
                 }
             ),
         ),
     };
     let limit = time_limit(settings, decision.stage).unwrap_or_default();
     let message = format!(
-        "{}; this takes longer than {field} ({} s): {way_out}",
+        "{}; exceeds {field} ({} s); {way_out}",
         decision.message,
         limit.as_secs()
     );
@@ -116,11 +116,11 @@ fn who_stays(settings: &Settings, observed: &Observed) -> String {
     let tolerates = starting.find_map(|pod| Some((pod, pod.tolerates_claim.as_ref()?)));
     match tolerates {
         Some((pod, toleration)) => format!(
-            "pod {}/{} tolerates taint `{CLAIM}` ({toleration}); delete it with `kubectl delete pod -n {} {}`",
+            "delete pod {}/{}, which tolerates taint `{CLAIM}` ({toleration}): `kubectl delete pod -n {} {}`",
             pod.namespace, pod.name, pod.namespace, pod.name
         ),
         None => format!(
-            "see which pods of Node {} are not being deleted, and why",
+            "see why pods of Node {} are not being deleted",
             settings.node
         ),
     }
@@ -130,22 +130,22 @@ fn who_stays(settings: &Settings, observed: &Observed) -> String {
 fn what_frees(settings: &Settings, observed: &Observed, key: &str) -> String {
     let see = match is_unlisted(observed) {
         true => format!(
-            "see why the API server does not list the pods or VolumeAttachments of Node {} (etcd, its load, the operator's rights)",
+            "see why the API server does not list pods or VolumeAttachments of Node {} (etcd, load, rights)",
             settings.node
         ),
-        false => "see what holds them (a pod's finalizers, the CSI driver's controller, kube-controller-manager)".to_owned(),
+        false => {
+            "see what holds them (finalizers, CSI controller, kube-controller-manager)".to_owned()
+        }
     };
     if observed.node == Read::Absent {
         return see;
     }
     let tolerating = match key == DETACHING {
-        true => {
-            "; a pod that tolerates every taint and uses a volume goes for good only if whatever makes it makes none (scale it down meanwhile)"
-        }
+        true => ", scale down the owner of pods that tolerate every taint",
         false => "",
     };
     format!(
-        "{see}{tolerating}; `{}` stays on Node {} until they are free, do not remove it by hand",
+        "{see}{tolerating}; do not remove `{}` from Node {}",
         taint::display_name(key),
         settings.node
     )
@@ -171,16 +171,14 @@ fn mark_key(settings: &Settings, observed: &Observed) -> &'static str {
 fn what_releases(settings: &Settings) -> &'static str {
     match settings.procedure.release.mode {
         ReleaseMode::AfterRecovery if !settings.released => {
-            "its machine has booted anew (`release.mode` AfterRecovery): boot it, or set `spec.desiredState: Released`"
+            "boot its machine (`release.mode` AfterRecovery), or set `spec.desiredState: Released`"
         }
         ReleaseMode::Manual if !settings.released => {
-            "somebody sets `spec.desiredState: Released` (`release.mode` Manual), or its machine has booted anew"
+            "set `spec.desiredState: Released` (`release.mode` Manual), or boot its machine"
         }
-        _ if settings.adopted && settings.confirmation.is_some() => {
-            "its machine has booted anew: boot it, or delete this NodeFence, which is made anew and takes a new word"
-        }
+        _ if settings.adopted && settings.confirmation.is_some() => "boot its machine",
         _ if settings.adopted => {
-            "its machine has booted anew, or a human's word says that it is off (`spec.manualConfirmation`): boot it, or give that word"
+            "boot its machine, or confirm that it is off (`spec.manualConfirmation`)"
         }
         _ => OFF_OR_BOOTED,
     }
@@ -207,10 +205,13 @@ mod tests {
     #[test]
     fn the_way_out_names_the_setting_and_is_one() {
         let message = said(&settings(), &drained(), Stage::Detaching);
-        let takes = "it waits; this takes longer than `recovery.detachTimeoutSeconds` (";
+        let takes = "it waits; exceeds `recovery.detachTimeoutSeconds` (";
         assert!(message.starts_with(takes), "{message}");
-        assert!(message.contains(" s): see what holds them"), "{message}");
-        assert!(message.ends_with("do not remove it by hand"), "{message}");
+        assert!(message.contains(" s); see what holds them"), "{message}");
+        assert!(
+            message.ends_with("do not remove `out-of-service` from Node worker-1"),
+            "{message}"
+        );
         let gone = Observed {
             node: Read::Absent,
             ..drained()
@@ -218,7 +219,10 @@ mod tests {
         let message = said(&settings(), &gone, Stage::Detaching);
         assert!(!message.contains("out-of-service"), "{message}");
         let message = said(&settings(), &drained(), Stage::Verifying);
-        assert!(message.ends_with("`spec.manualConfirmation`"), "{message}");
+        assert!(
+            message.ends_with("(`spec.manualConfirmation`)"),
+            "{message}"
+        );
         let now = Now {
             boot: Duration::ZERO,
             wall: jiff::Timestamp::UNIX_EPOCH,
@@ -257,7 +261,10 @@ mod tests {
             ..drained()
         };
         let message = said(&settings(), &o, Stage::AwaitingRelease);
-        assert!(message.contains("see why it does not answer"), "{message}");
+        assert!(
+            message.contains("see why the API server does not answer"),
+            "{message}"
+        );
     }
 
     #[test]
@@ -271,15 +278,11 @@ mod tests {
             ..drained()
         };
         for (release, released, way_out) in [
-            (AfterDetach, false, "see why its FenceDevice"),
-            (
-                AfterRecovery,
-                false,
-                "(`release.mode` AfterRecovery): boot it",
-            ),
-            (AfterRecovery, true, "see why its FenceDevice"),
-            (Manual, false, "until somebody sets"),
-            (Manual, true, "see why its FenceDevice"),
+            (AfterDetach, false, "have it read Off"),
+            (AfterRecovery, false, "(`release.mode` AfterRecovery)"),
+            (AfterRecovery, true, "have it read Off"),
+            (Manual, false, "(`release.mode` Manual)"),
+            (Manual, true, "have it read Off"),
         ] {
             let settings = Settings {
                 released,
@@ -290,10 +293,7 @@ mod tests {
             assert!(message.contains(way_out), "{message}");
             // Who has booted it already is not sent to boot it.
             let message = said(&settings, &booted, Stage::AwaitingRelease);
-            assert!(
-                message.contains("until what is named above is over"),
-                "{message}"
-            );
+            assert!(message.contains("wait for what is named"), "{message}");
         }
     }
 }

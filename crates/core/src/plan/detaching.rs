@@ -15,8 +15,8 @@ use crate::decision::{Decision, DeviceOrder, Effect, Eviction, act, wait};
 use crate::device::{DeviceAnswer, Level};
 use crate::memory::Memory;
 use crate::observed::{AttachmentView, NodeView, PodView, Ready};
-use crate::quiesce::{name_some, shorten, stuck};
-use crate::release::{Hindrance, booted_anew};
+use crate::quiesce::{counted, name_some, shorten, stuck};
+use crate::release::{ATTACHMENT, Hindrance, booted_anew};
 use crate::stage::Stage;
 use crate::taint::{self, Detachment};
 use crate::verification::PROOF_LIFE;
@@ -77,7 +77,7 @@ pub(super) fn read_power(
     if r.moment.now < due {
         return None;
     }
-    let message = format!("reads the power from {}", names(level));
+    let message = format!("reading the power from {}", names(level));
     let read = order(r.memory, level, DeviceOrder::ReadPower, r.moment.now);
     Some(act(read, Stage::Detaching, message))
 }
@@ -136,8 +136,8 @@ pub(super) fn detach(
         Hindrance::Attachments(attachments) if !attachments.is_empty() => {
             let names: Vec<String> = attachments.iter().map(|it| it.name.clone()).collect();
             let message = format!(
-                "no pod with a volume is left and the machine reads Off: deletes {} VolumeAttachment(s): {}",
-                attachments.len(),
+                "no pod with a volume is left and the machine reads Off: deleting {}: {}",
+                counted(attachments.len(), ATTACHMENT),
                 shorten(&names)
             );
             let detachment = Detachment {
@@ -174,14 +174,14 @@ fn evict(
     Some(match may_go(r, node, level) {
         Ok(valid_until) => {
             let message = format!(
-                "the machine reads Off: deletes {} stuck pod(s): {names}",
-                pods.len()
+                "the machine reads Off: deleting {}: {names}",
+                counted(pods.len(), "stuck pod")
             );
             let eviction = Eviction { pods, valid_until };
             act(Effect::Evict(eviction), Stage::Detaching, message)
         }
         Err(why) => {
-            let message = format!("{} pod(s) are stuck: {names}; {why}", pods.len());
+            let message = format!("{}: {names}; {why}", counted(pods.len(), "stuck pod"));
             wait(Stage::Detaching, message).until(r.moment.now + Duration::from_secs(1))
         }
     })
@@ -197,7 +197,7 @@ pub(super) fn delete(
     let valid_until = match may_go(r, node, level) {
         Ok(until) => until,
         Err(why) => {
-            let message = format!("everything has detached; {why}");
+            let message = format!("all volumes detached; {why}");
             return wait(Stage::AwaitingRelease, message)
                 .until(r.moment.now + Duration::from_secs(1));
         }
@@ -207,7 +207,7 @@ pub(super) fn delete(
     };
     r.memory.taint.releasing = true;
     let message = format!(
-        "everything has detached and the machine still reads Off: Node {} is deleted",
+        "all volumes detached and the machine reads Off: deleting Node {}",
         node.name
     );
     act(
@@ -220,7 +220,10 @@ pub(super) fn delete(
 /// Until when something may be taken from the machine: its Node says that it is down, and its devices read Off since no pod is left.
 fn may_go(r: &Round<'_>, node: &NodeView, level: Option<&Level>) -> Result<Duration, String> {
     if !matches!(node.ready(), Ready::False | Ready::Unknown) {
-        return Err(format!("Node {} does not say that it is down", node.name));
+        return Err(format!(
+            "Node {} is neither NotReady nor Unknown",
+            node.name
+        ));
     }
     off_now(r.settings, r.memory, level, r.moment)?;
     let asked = r.memory.under_claim.answers.iter().filter_map(|answer| {

@@ -55,7 +55,7 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView) -> Decision {
         let short = taint::display_name(key);
         if r.settings.released {
             let message = format!(
-                "released by `spec.desiredState: Released`; `{short}` stays on Node {}: it stands without the operator's claim, so the operator does not remove it; once {}, remove it yourself (kubectl taint node {} {key}-)",
+                "released by `spec.desiredState: Released`; `{short}` stays on Node {} without the operator's claim; once {}, remove it (kubectl taint node {} {key}-)",
                 node.name,
                 taint::harmless_when(key),
                 node.name
@@ -63,7 +63,7 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView) -> Decision {
             return close(Stage::Aborted, message);
         }
         let message = format!(
-            "`{short}` stands on Node {} without the operator's claim, because somebody else removed the claim or set the taint: the operator does not remove it; once {}, remove it yourself (kubectl taint node {} {key}-)",
+            "taint `{short}` is on Node {} without the operator's claim, which others removed, and stays; once {}, remove it (kubectl taint node {} {key}-)",
             node.name,
             taint::harmless_when(key),
             node.name
@@ -80,13 +80,13 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView) -> Decision {
 
 fn foreign_mark(node: &NodeView) -> String {
     let name = &node.name;
-    let until = "it is left alone until that taint is removed, or this NodeFence released (`spec.desiredState: Released`)";
+    let until = "remove it, or cancel this NodeFence (`spec.desiredState: Released`)";
     match node.marked_by() {
         Some(DETACHING) => format!(
-            "Node {name} carries `{DETACHING}` of another fence, and no NodeFence sees to it any more: {until}; {}",
+            "Node {name} has taint `{DETACHING}` of another fence, whose NodeFence is gone; {}, or cancel this NodeFence (`spec.desiredState: Released`)",
             taint::left_behind(name)
         ),
-        _ => format!("Node {name} already carries `out-of-service`, set by somebody else: {until}"),
+        _ => format!("Node {name} already has taint `out-of-service`, set by others; {until}"),
     }
 }
 
@@ -99,11 +99,11 @@ pub(super) fn yield_to_foreign_taint(m: &mut Memory, node: &NodeView, claim: &st
     }
     let message = match node.marked_by() {
         Some(DETACHING) => format!(
-            "`{DETACHING}` on Node {} was not set under this claim: the claim is given back, and nothing is done until that taint is removed",
+            "taint `{DETACHING}` on Node {} was not set under this claim, claim removed; remove that taint to resume",
             node.name
         ),
         _ => format!(
-            "`out-of-service` on Node {} was set by somebody else (it is not nodeshutdown:NoExecute with the `timeAdded` of the claim): the claim is given back, and nothing is done until that taint is removed",
+            "taint `out-of-service` on Node {} was set by others (not nodeshutdown:NoExecute with the claim's `timeAdded`), claim removed; remove that taint to resume",
             node.name
         ),
     };
@@ -115,7 +115,7 @@ pub(super) fn yield_to_foreign_taint(m: &mut Memory, node: &NodeView, claim: &st
 pub(super) fn unproven(node: &NodeView, claim: &str, t: &Moment) -> Decision {
     let key = taint::mark_key_of_claim(node);
     let message = format!(
-        "`{}` stands on Node {} under claim {claim}, and the NodeFence has no evidence for that claim: it was made anew, or another controller has set the taint; once {}, remove both (kubectl taint node {} {key}- {CLAIM}-)",
+        "taint `{}` is on Node {} under claim {claim}, without evidence in this NodeFence; once {}, remove both (kubectl taint node {} {key}- {CLAIM}-)",
         taint::display_name(key),
         node.name,
         taint::harmless_when(key),

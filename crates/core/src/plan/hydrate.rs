@@ -97,7 +97,8 @@ pub(super) fn note_listed_commands(r: &mut Round<'_>, now: Duration) {
 /// Until there is such a list.
 pub(super) fn unlisted(r: &mut Round<'_>) -> Option<Decision> {
     (r.settings.only_proves() && !r.memory.under_claim.others_listed).then(|| {
-        let message = "the power is read when it is known what other NodeFences have sent: they could not be listed";
+        let message =
+            "commands of other NodeFences could not be listed, reading the power afterwards";
         poll_again(r, Stage::Quiescing, message.to_owned(), READ_PACE)
     })
 }

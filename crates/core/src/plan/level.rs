@@ -95,7 +95,7 @@ pub(super) fn judge_level<E>(
 
 pub(super) fn names(level: &Level) -> String {
     if level.is_manual() {
-        return "a human's word".to_owned();
+        return "the manual confirmation".to_owned();
     }
     let names: Vec<&str> = level
         .devices

@@ -49,7 +49,7 @@ use super::manual_confirmation::valid_confirmation;
 use super::memory::Memory;
 use super::observed::{NodeView, Observed, Read, Ready};
 use super::proof_source::ProofSource;
-use super::quiesce::none_stays_with_its_volume;
+use super::quiesce::{counted, none_stays_with_its_volume};
 use super::release::booted_anew;
 use super::settings::Settings;
 use super::stage::Stage;
@@ -200,7 +200,7 @@ fn decide(r: &mut Round<'_>) -> Decision {
     if let Some(frozen) = &r.observed.frozen {
         return held(
             HeldBy::ClusterWentBack,
-            format!("nothing is done: {frozen}"),
+            format!("nothing is changed: {frozen}"),
         )
         .escalated(Escalation::Held(HeldBy::ClusterWentBack), frozen.clone());
     }
@@ -238,7 +238,7 @@ fn decide(r: &mut Round<'_>) -> Decision {
             Read::Present(_) => foreign::unproven(node, claim, r.moment),
             unread => {
                 let message = format!(
-                    "needs the NodeFence to know what was sent before `{}` was set{}",
+                    "the NodeFence is required: it has the commands sent before `{}` was set{}",
                     taint::display_name(taint::mark_key_of_claim(node)),
                     unread.why()
                 );
@@ -256,15 +256,17 @@ fn decide(r: &mut Round<'_>) -> Decision {
 fn after_a_failed_write(r: &Round<'_>, now: Duration) -> Option<Decision> {
     let at = r.memory.writes.retry_at.filter(|at| now < *at)?;
     let message = format!(
-        "the last {} write(s) for Node {} failed ({}); it is decided again",
-        r.memory.writes.failures, r.settings.node, r.memory.writes.failure
+        "{} for Node {} failed ({}), trying again",
+        counted(r.memory.writes.failures, "write"),
+        r.settings.node,
+        r.memory.writes.failure
     );
     let decision = wait(going_on(r.memory), message.clone()).until(at);
     Some(match r.memory.writes.failures < WRITE_FAILURES_MAX {
         true => abort::still_accused(r.memory, decision),
         false => {
             let message = format!(
-                "{message}; see why the API server does not take it (etcd, an admission webhook, the network in between)"
+                "{message}; see why the API server refuses it (etcd, an admission webhook, the network)"
             );
             decision.escalated(Escalation::WriteFailed, message)
         }

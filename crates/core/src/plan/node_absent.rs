@@ -20,7 +20,7 @@ pub(super) fn absent(r: &mut Round<'_>) -> Decision {
 /// A Node of another UID has the name: nothing of this incident is about it (S10).
 pub(super) fn created_anew(r: &mut Round<'_>, node: &NodeView) -> Decision {
     let anew = format!(
-        "Node {} was deleted and created anew: its UID is {}",
+        "Node {} was deleted and created again (UID {})",
         r.settings.node, node.uid
     );
     match power_on::is_begun(r) {
@@ -37,11 +37,11 @@ fn is_back(r: &mut Round<'_>, node: &NodeView, anew: String) -> Decision {
         r.memory.proven.refuted = true;
         let (said, way_out) = reported_off(r.memory.proven.by.as_ref());
         let data = match was_tainted || r.settings.only_proves() {
-            true => "; check the volumes' data, then reboot the node",
+            true => ", check the volumes' data, then reboot the node",
             false => "",
         };
         let message = format!(
-            "{anew}; it is in boot {}, in which {said} said that it was off: its machine never went down: {way_out}{data}",
+            "{anew}; it is in boot {}, although {said} reported Off: its machine never went down; {way_out}{data}",
             node.boot_id
         );
         return close(Stage::Aborted, message.clone())
@@ -53,15 +53,13 @@ fn is_back(r: &mut Round<'_>, node: &NodeView, anew: String) -> Decision {
         (r.memory.taint.releasing || r.settings.record.detached) && !r.memory.taint.attached_again;
     if is_marked && was_free {
         let message = format!(
-            "Node {} was deleted when its machine was proven down and its volumes were free; the machine is back, with UID {}",
+            "Node {} was deleted after power-off was confirmed and its volumes detached; the machine is back with UID {}",
             r.settings.node, node.uid
         );
         return close(Stage::Recovered, message);
     }
     let message = match is_marked {
-        true => format!(
-            "{anew}; nothing of it is deleted any more: what is still attached is Kubernetes' to detach"
-        ),
+        true => format!("{anew}; remaining volumes are detached by Kubernetes"),
         false => anew,
     };
     close(Stage::Aborted, message)

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub(super) const ASKED_LIFE: Duration = Duration::from_secs(25);
 
 /// What the release still waits for.
-pub(super) const READ_ONCE_MORE: &str = "the machine's power is read once more before the release";
+pub(super) const READ_ONCE_MORE: &str = "reading the machine's power once more before the release";
 
 /// Off, read by the right machine's device, after everything had detached (or where the operator detaches: since no pod is left) and just now.
 pub(super) fn off_now(
@@ -23,13 +23,13 @@ pub(super) fn off_now(
     t: &Moment,
 ) -> Result<(), String> {
     let level = level.ok_or(match s.adopted {
-        true => "the record that named its FenceDevices is gone: whether it is still off is read by none",
+        true => "no FenceDevice can read the power: the record that named them is gone",
         false => {
-            "no FenceDevice serves the node any more: whether it is still off cannot be read; bring one back, or boot the machine anew"
+            "no FenceDevice serves the node, so its power cannot be read; create one, or boot it"
         }
     })?;
     if let Some(message) = lost_device(m, level) {
-        return Err(format!("{message}, or boot the machine anew"));
+        return Err(format!("{message}, or boot the machine"));
     }
     if let Some((device, reading)) = has_power(s, m) {
         return Err(format!("FenceDevice {} {}", device.name, reads(reading)));
@@ -69,15 +69,11 @@ pub(super) fn off_now(
 /// A word does not say that the machine is off now, and a NodeFence takes one only.
 pub fn confirmation_is_over(s: &Settings) -> String {
     if s.adopted {
-        return format!(
-            "the word is too old to say that the machine is off now, and this NodeFence takes no other and asks no FenceDevice: boot it, or delete this \
-             NodeFence ({}), which is made anew and takes a new one",
-            s.fence
-        );
+        return "the manual confirmation has expired, and this NodeFence accepts no other; boot the machine, or delete this NodeFence and confirm its successor"
+            .to_owned();
     }
     format!(
-        "the word by which the machine was proven down is too old to say that it is off now: boot it, have a FenceDevice of Node {node} read it Off, or, \
-         if it is gone for good, delete its Node (`kubectl delete node {node}`)",
+        "the manual confirmation has expired; boot the machine, have a FenceDevice of Node {node} read Off, or delete its Node (`kubectl delete node {node}`)",
         node = s.node
     )
 }
@@ -85,10 +81,10 @@ pub fn confirmation_is_over(s: &Settings) -> String {
 /// Where outlets were asked in place of what has turned the machine off.
 pub(super) fn who_knows(m: &Memory) -> String {
     let needed = match m.under_claim.proven_by.join(", ") {
-        none if none.is_empty() => "turn them off too".to_owned(),
-        devices => format!("FenceDevice {devices}, which has proven it down, has to answer"),
+        none if none.is_empty() => "turn off these outlets too".to_owned(),
+        devices => format!("have FenceDevice {devices} answer, which confirmed it off"),
     };
     format!(
-        "outlets that did not turn the machine off cannot say whether it is; {needed}, or boot the machine anew"
+        "outlets that did not turn the machine off prove nothing; {needed}, or boot the machine"
     )
 }

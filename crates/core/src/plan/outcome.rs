@@ -12,18 +12,18 @@ pub(super) fn is_by_confirmation(m: &Memory) -> bool {
 /// What was known of the machine.
 pub(super) fn was_down(m: &Memory) -> &'static str {
     match is_by_confirmation(m) {
-        true => "the machine counted as down on a human's word",
-        false => "the machine was proven down",
+        true => "machine manually confirmed off",
+        false => "machine confirmed off",
     }
 }
 
 /// The end of an incident that only proves.
 pub(super) fn confirmed(m: &Memory) -> String {
     let what = match is_by_confirmation(m) {
-        true => "counts as down on a human's word",
-        false => "is proven down",
+        true => "machine manually confirmed off",
+        false => "machine confirmed off",
     };
-    format!("the machine {what}; `recovery.strategy: None` wants nothing more")
+    format!("{what}; `recovery.strategy: None` requires nothing more")
 }
 
 /// What an incident that has done all that it was for has come to. Whoever has adopted a taint does not know which it was once it is gone.
@@ -32,7 +32,7 @@ pub(super) fn released(r: &Round<'_>) -> String {
         true => "taint".to_owned(),
         false => format!("`{}`", r.settings.mark()),
     };
-    let free = format!("its pods and volumes are free, the operator's {mark} is gone again");
+    let free = format!("pods deleted, volumes detached, {mark} taint removed");
     // By which proof it was set nobody knows.
     match r.settings.adopted {
         true => free,

@@ -58,7 +58,7 @@ pub(super) fn renewed(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
         .filter(|until| r.moment.now < *until)
     {
         let message = format!(
-            "the claim of Node {} was taken over; the off command waits 12 s for a report of its kubelet",
+            "the claim of Node {} was taken over; waiting 12 s for a kubelet report before the off command",
             node.name
         );
         return Some(in_trouble(r.memory, wait(Stage::Fencing, message)).until(until));
@@ -66,7 +66,7 @@ pub(super) fn renewed(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
     if let Some(before) = r.memory.lease_of_silence() {
         let Some(lease) = r.observed.lease.present() else {
             let why = r.observed.lease.why();
-            let message = format!("reads the kubelet's Lease before the off command{why}");
+            let message = format!("reading the kubelet's Lease before the off command{why}");
             let decision = poll_again(r, Stage::Fencing, message, READ_PACE);
             return Some(in_trouble(r.memory, decision));
         };
@@ -81,7 +81,7 @@ pub(super) fn renewed(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
         .off_waits_until
         .filter(|until| r.moment.now < *until)?;
     let message = format!(
-        "the kubelet of Node {} has renewed its Lease since the claim; the off command waits 12 s for its report",
+        "the kubelet of Node {} renewed its Lease since the claim; waiting 12 s for its report before the off command",
         node.name
     );
     Some(in_trouble(r.memory, wait(Stage::Fencing, message)).until(until))
@@ -91,7 +91,7 @@ pub(super) fn renewed(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
 pub(super) fn power_off(r: &mut Round<'_>, level: &Level) -> Option<Decision> {
     match &r.memory.commands.attempt {
         None if asks_first(r, level) => {
-            let message = format!("asks {} whether it is off already", names(level));
+            let message = format!("reading from {} whether it is already off", names(level));
             let read = order(r.memory, level, DeviceOrder::ReadPower, r.moment.now);
             Some(in_trouble(r.memory, act(read, Stage::Fencing, message)))
         }
@@ -109,7 +109,7 @@ pub(super) fn power_off(r: &mut Round<'_>, level: &Level) -> Option<Decision> {
         }
         Some(attempt) if !attempt.recorded => {
             let message = format!(
-                "off command {} to {} is written down before it is sent",
+                "recording off command {} to {} before it is sent",
                 attempt.id,
                 names(level)
             );
@@ -118,14 +118,14 @@ pub(super) fn power_off(r: &mut Round<'_>, level: &Level) -> Option<Decision> {
         }
         Some(attempt) if attempt.results.is_empty() => {
             let off = DeviceOrder::Off(attempt.clone());
-            let message = format!("turns the machine off by {}", names(level));
+            let message = format!("turning the machine off by {}", names(level));
             let off = order(r.memory, level, off, r.moment.now);
             Some(in_trouble(r.memory, act(off, Stage::Fencing, message)))
         }
         Some(attempt) if level.is_commanded(&attempt.results) => None,
         // What it says is read by nobody else: it may be off by now, by somebody's hand.
         Some(attempt) if has_answered(attempt) && r.memory.under_claim.answers.is_empty() => {
-            let message = format!("asks {} what it says beside that", names(level));
+            let message = format!("reading the other values of {}", names(level));
             let read = order(r.memory, level, DeviceOrder::ReadPower, r.moment.now);
             Some(in_trouble(r.memory, act(read, Stage::Fencing, message)))
         }

@@ -31,7 +31,7 @@ use std::time::Duration;
 /// The incident ends this long after its deadline, come what may.
 const CALLED_FOR: Duration = Duration::from_secs(15 * 60);
 /// What a human can do.
-const WAY_OUT: &str = "turn the machine on by hand, or see why it does not come up; the NodeFence ends by itself, or with `spec.desiredState: Released`";
+const WAY_OUT: &str = "turn the machine on by hand, or see why it does not come up; set `spec.desiredState: Released` to end the NodeFence";
 
 /// Has the release been seen, by this process or one before it, and is the machine to be turned on?
 pub(super) fn is_begun(r: &Round<'_>) -> bool {
@@ -63,7 +63,7 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
     }
     let until = deadline(r.memory, wanted);
     if new_boot {
-        let message = format!("Node {} has booted anew and is not Ready yet", node.name);
+        let message = format!("Node {} rebooted and is not Ready yet", node.name);
         return Some(waits(r, wanted, message, r.moment.now + PAUSE));
     }
     let why_not = forbidden(
@@ -72,7 +72,7 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
         r.settings.boot_id.as_deref(),
     );
     if let Some(why) = why_not.or_else(|| wanted.hold.clone()) {
-        let message = format!("its machine is not turned on: {why}");
+        let message = format!("machine not turned on: {why}");
         // Whoever keeps it off knows why, and is not called for it.
         if r.moment.now >= until && !r.memory.power_on.has_sent() {
             return Some(close(
@@ -91,7 +91,7 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
     }
     if let Some(until) = r.memory.late.pending_off_until(r.moment.now) {
         let message = format!(
-            "{}: its machine is turned on when its time is over, or it could be power-cycled",
+            "{}; turned on after that to avoid a power cycle",
             r.memory.late.off_message()
         );
         return Some(waits(r, wanted, message, until));
@@ -134,7 +134,7 @@ fn over(r: &Round<'_>, wanted: &PowerOn, node: &NodeView) -> Option<Decision> {
     let taken = taken(node, &r.settings.fence);
     if booted_anew(node, boot_id) {
         let message = format!(
-            "{}; its machine was turned on again: Node {} has booted anew and is Ready",
+            "{}; its machine was turned on: Node {} rebooted and is Ready",
             released(r),
             node.name
         );
@@ -146,7 +146,7 @@ fn over(r: &Round<'_>, wanted: &PowerOn, node: &NodeView) -> Option<Decision> {
     if never_went_down(node, boot_id) {
         let (said, way_out) = reported_off(r.memory.proven.by.as_ref());
         let message = format!(
-            "{}; but Node {} is Ready in boot {}, in which {said} said that it was off: its machine never went down: {way_out}; check the volumes' data, then reboot the node",
+            "{}; but Node {} is Ready in boot {}, which {said} reported Off; {way_out}, check the volumes' data, then reboot the node",
             released(r),
             node.name,
             node.boot_id
@@ -162,7 +162,7 @@ fn over(r: &Round<'_>, wanted: &PowerOn, node: &NodeView) -> Option<Decision> {
         .or_else(|| wanted.stop.clone())
         .or_else(|| {
             let is_gone = node.taint(QUARANTINE).is_none();
-            is_gone.then(|| "somebody has taken its quarantine away".to_owned())
+            is_gone.then(|| "its quarantine taint was removed by others".to_owned())
         })
         .or_else(|| without_target(r));
     if let Some(why) = why {
@@ -176,8 +176,8 @@ fn over(r: &Round<'_>, wanted: &PowerOn, node: &NodeView) -> Option<Decision> {
 /// The end of it, whatever was done so far.
 fn left_alone(r: &Round<'_>, why: &str) -> Decision {
     let what = match r.memory.power_on.has_sent() {
-        true => "nothing more is done to turn its machine on",
-        false => "its machine is not turned on",
+        true => "machine not turned on again",
+        false => "machine not turned on",
     };
     close(Stage::Recovered, format!("{}; {what}: {why}", released(r)))
 }
@@ -193,7 +193,7 @@ fn within(r: &Round<'_>, wanted: &PowerOn, decision: Decision) -> Decision {
     let end = until + CALLED_FOR;
     if r.moment.now >= end {
         let message = format!(
-            "{}; its machine was not seen to come back: {}; turn it on by hand",
+            "{}; its machine did not come back: {}; turn it on by hand",
             released(r),
             decision.message
         );
@@ -202,13 +202,13 @@ fn within(r: &Round<'_>, wanted: &PowerOn, decision: Decision) -> Decision {
     }
     let late = || {
         format!(
-            "this takes longer than `powerOn.timeoutSeconds` ({} s)",
+            "exceeds `powerOn.timeoutSeconds` ({} s)",
             wanted.timeout.as_secs()
         )
     };
     let failure = r.memory.power_on.failure.clone();
     let why = failure.or_else(|| (r.moment.now >= until).then(late));
-    let call = why.map(|why| format!("{}; {why}: {WAY_OUT}", decision.message));
+    let call = why.map(|why| format!("{}; {why}; {WAY_OUT}", decision.message));
     let next = if r.moment.now < until { until } else { end };
     let decision = Decision {
         deadline: Some(until),
@@ -224,7 +224,7 @@ fn within(r: &Round<'_>, wanted: &PowerOn, decision: Decision) -> Decision {
 /// Intent, command, and looks in between, until the machine reads On.
 fn turn_on(r: &mut Round<'_>, wanted: &PowerOn, node: &NodeView) -> Decision {
     if r.memory.commands.busy.is_some() {
-        let message = "waits for the FenceDevices that have turned its machine off";
+        let message = "waiting for the FenceDevices that turned its machine off";
         return waits(r, wanted, message.to_owned(), r.moment.now + PAUSE);
     }
     if let Some(decision) = carry_out(r, wanted) {
@@ -234,7 +234,7 @@ fn turn_on(r: &mut Round<'_>, wanted: &PowerOn, node: &NodeView) -> Decision {
     let group = next_group(r);
     if let Some(who) = somebody_else(r, group.as_ref()) {
         let message = format!(
-            "{}; FenceDevice {who} reads On: somebody has turned its machine on, and nothing is done",
+            "{}; FenceDevice {who} reads On: its machine was turned on by others, nothing more is done",
             released(r)
         );
         return close(Stage::Recovered, message);
@@ -242,7 +242,7 @@ fn turn_on(r: &mut Round<'_>, wanted: &PowerOn, node: &NodeView) -> Decision {
     let Some(group) = group else {
         r.memory.power_on.failure = None;
         let message = format!(
-            "its machine has power again: Node {} has to boot anew and to be Ready",
+            "its machine has power again, waiting for Node {} to reboot and be Ready",
             node.name
         );
         return waits(r, wanted, message, r.moment.now + PAUSE);
@@ -264,7 +264,10 @@ fn turn_on(r: &mut Round<'_>, wanted: &PowerOn, node: &NodeView) -> Decision {
         // What was seen last stays the explanation.
         let message = match group.devices.iter().all(is_seen) {
             true => last_readings(r.memory, &group),
-            false => format!("asks FenceDevice {} for its power", named(&group.devices)),
+            false => format!(
+                "reading the power from FenceDevice {}",
+                named(&group.devices)
+            ),
         };
         let read = order(r.memory, group.level, level, DeviceOrder::ReadPower);
         return within(r, wanted, act(read, Stage::PoweringOn, message));
@@ -298,7 +301,7 @@ fn carry_out(r: &mut Round<'_>, wanted: &PowerOn) -> Option<Decision> {
     let decision = match attempt.recorded {
         false => {
             let message = format!(
-                "on command {} to FenceDevice {names} is written down before it is sent",
+                "recording on command {} to FenceDevice {names} before it is sent",
                 attempt.id
             );
             act(Effect::RecordOn(attempt), Stage::PoweringOn, message)
@@ -308,7 +311,7 @@ fn carry_out(r: &mut Round<'_>, wanted: &PowerOn) -> Option<Decision> {
             let (index, level) = (0..)
                 .zip(&r.settings.levels)
                 .find(|(_, level)| is_its(level))?;
-            let message = format!("turns the machine on by FenceDevice {names}");
+            let message = format!("turning the machine on by FenceDevice {names}");
             r.memory.under_claim.answers.clear();
             let on = order(r.memory, index, level, DeviceOrder::On(attempt));
             act(on, Stage::PoweringOn, message)

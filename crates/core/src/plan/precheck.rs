@@ -29,8 +29,7 @@ pub(super) fn precheck(r: &Round<'_>, level: &Level) -> Result<(), Refusal> {
     }
     let not_off = |device: &Device, reading: &Reading| {
         let message = format!(
-            "FenceDevice {} reads {} ({}): mode ConfirmOnly never turns a machine off: cut its power by hand; or release this NodeFence \
-             (`spec.desiredState: Released`), which keeps its mode, and create another in mode PowerOff",
+            "FenceDevice {} reads {} ({}), and mode ConfirmOnly never turns a machine off; cut its power by hand, or cancel this NodeFence (`spec.desiredState: Released`) and create another in mode PowerOff",
             device.name,
             state_name(reading.state),
             reading.raw,

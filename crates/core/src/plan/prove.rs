@@ -22,7 +22,7 @@ use crate::not_proven::NotProven;
 use crate::observed::{NodeView, PodView, Read};
 use crate::proof::{Case, Proof, judge};
 use crate::proof_source::ProofSource;
-use crate::quiesce::{name_some, newcomers, stuck};
+use crate::quiesce::{counted, name_some, newcomers, stuck};
 use crate::reading::{PowerState, Reading};
 use crate::settings::Settings;
 use crate::stage::Stage;
@@ -46,7 +46,7 @@ pub(super) fn prove(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decisi
         return wait(Stage::Verifying, "the claim was lost".to_owned()).until(r.moment.now);
     };
     let Some(lease_now) = r.observed.lease.present() else {
-        let message = format!("needs the kubelet's Lease{}", r.observed.lease.why());
+        let message = format!("the kubelet's Lease is required{}", r.observed.lease.why());
         return poll_again(r, Stage::Verifying, message, READ_PACE);
     };
     let verification = span::judged(r.settings, r.memory, node, level, &readings);
@@ -77,7 +77,7 @@ pub(super) fn prove(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decisi
         // A late off is waited for before the power is read again: a device that does not answer meanwhile would be told off anew.
         Err(NotProven::Stale { .. }) => late_off(r).unwrap_or_else(|| {
             r.memory.under_claim.readings = None;
-            let message = "the proof has died of age: the power is read again";
+            let message = "the power-off proof expired, reading the power again";
             wait(Stage::Verifying, message.to_owned()).until(r.moment.now)
         }),
         Err(reason) if reason.is_contradiction() => {
@@ -85,10 +85,7 @@ pub(super) fn prove(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decisi
             after_life(r, node, level, message)
         }
         Err(reason) if r.settings.mode() == FenceMode::ConfirmOnly => {
-            let message = format!(
-                "{reason}{}; the claim is given back",
-                beside(r.memory, &reason)
-            );
+            let message = format!("{reason}{}; claim removed", beside(r.memory, &reason));
             let claim = held.value.clone();
             fail(r, message.clone(), r.moment.now);
             let decision = drop_claim(r.memory, node, &claim, message);
@@ -137,7 +134,7 @@ fn confirm_power(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decision 
     if counts_anew(r, level) {
         let Read::Present(lease) = &r.observed.lease else {
             let why = r.observed.lease.why();
-            let message = format!("reads the kubelet's Lease before the power is read{why}");
+            let message = format!("reading the kubelet's Lease before the power{why}");
             let decision = poll_again(r, busy_stage(r.memory), message, READ_PACE);
             return in_trouble(r.memory, decision);
         };
@@ -145,7 +142,7 @@ fn confirm_power(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decision 
         r.memory.under_claim.lease_after_off = true;
     }
     let message = format!(
-        "reads the power from {} until it is proven off",
+        "reading the power from {} until it is confirmed off",
         names(level)
     );
     let window = span::ordered(r.settings, r.memory, node, level);
@@ -162,7 +159,7 @@ pub(super) fn late_on(r: &Round<'_>) -> Option<Decision> {
         .late
         .on_until
         .filter(|until| r.settings.only_proves() && r.moment.now < *until)?;
-    let message = "an on command of another NodeFence may still land late (its `status.attempts`): the power is read when its time is over";
+    let message = "an on command of another NodeFence may still take effect (its `status.attempts`), reading the power afterwards";
     // Nothing is verified yet: the time for that has not begun.
     let waits = wait(Stage::Quiescing, message.to_owned()).until(until);
     Some(Decision {
@@ -200,7 +197,7 @@ fn quiesce_again(r: &mut Round<'_>, message: String) -> Decision {
     r.memory.under_claim.quiesce.begun_anew += 1;
     if r.memory.under_claim.quiesce.begun_anew > REQUIESCES_MAX {
         r.memory.tries.last_failure = Some(format!(
-            "{message} (for the {}th time); find out who binds pods to Node {} in spite of its taints, or why they cannot be listed in time",
+            "{message} (for the {}th time); find out what binds pods to Node {} in spite of its taints, or delays their list",
             r.memory.under_claim.quiesce.begun_anew, r.settings.node
         ));
         r.memory.tries.alarm = Some(Escalation::QuiesceStuck);
@@ -218,7 +215,7 @@ fn not_quiet(r: &mut Round<'_>) -> Option<Decision> {
     }
     if r.memory.under_claim.relist {
         let message = format!(
-            "a deletion failed; needs a list of the pods that are left{}",
+            "a deletion failed; a list of the remaining pods is required{}",
             r.observed.pods.why()
         );
         return Some(poll_again(r, Stage::Tainting, message, READ_PACE));
@@ -227,14 +224,13 @@ fn not_quiet(r: &mut Round<'_>) -> Option<Decision> {
         // What came and went since the quiesce no list shows that is made now: only readings after the list can tell.
         let Some(pods) = r.observed.pods.present() else {
             let message = format!(
-                "proven down; needs a complete list of the node's pods{}",
+                "confirmed off; a complete list of the node's pods is required{}",
                 r.observed.pods.why()
             );
             return Some(poll_again(r, Stage::Tainting, message, READ_PACE));
         };
         r.memory.under_claim.quiesce.note_list(pods);
-        let message =
-            "the node's pods could not be listed before the power was read last: it is read again";
+        let message = "the node's pods could not be listed before the last power reading, reading the power again";
         return Some(quiesce_again(r, message.to_owned()));
     };
     let came = name_some(newcomers(
@@ -246,7 +242,7 @@ fn not_quiet(r: &mut Round<'_>) -> Option<Decision> {
     }
     r.memory.under_claim.quiesce.forget_list();
     let message = format!(
-        "pods were bound to the node, or deleted, since it was quiesced: {came}; the power is read again"
+        "pods were bound to the node, or deleted, since it was quiesced: {came}; reading the power again"
     );
     Some(quiesce_again(r, message))
 }
@@ -284,7 +280,7 @@ fn use_proof(
     if r.memory.under_claim.evidence_is_new && r.memory.proven.doubted.is_some() {
         r.memory.under_claim.readings = None;
         let message =
-            "the kubelet has reported since the machine was proven down: the power is read again";
+            "the kubelet has reported since the machine was confirmed off, reading the power again";
         return wait(Stage::Verifying, message.to_owned()).until(r.moment.now);
     }
     // Stored under this claim may be an older proof, since which the machine may have run. It stays what is known until the new one is
@@ -299,8 +295,8 @@ fn use_proof(
     let pods = to_evict(r.settings, r.memory);
     if !pods.is_empty() {
         let message = format!(
-            "deletes {} stuck pod(s): {}",
-            pods.len(),
+            "deleting {}: {}",
+            counted(pods.len(), "stuck pod"),
             name_some(pods.iter())
         );
         let eviction = Eviction {
@@ -313,13 +309,13 @@ fn use_proof(
         true => (
             taint::detaching(node, proof),
             format!(
-                "Node {} is marked: its volumes are detached, and then it is deleted",
+                "setting taint on Node {}: its volumes are detached, and then it is deleted",
                 node.name
             ),
         ),
         false => (
             taint::out_of_service(node, proof),
-            format!("Node {} is put out of service", node.name),
+            format!("setting taint out-of-service on Node {}", node.name),
         ),
     };
     match patch {
@@ -349,7 +345,7 @@ fn store(r: &mut Round<'_>, node: &NodeView, lease_renew_time: String, proof: &P
         by_confirmation,
         readings: r.memory.under_claim.readings.clone().unwrap_or_default(),
     };
-    let message = format!("Node {} is proven down: the evidence is stored", node.name);
+    let message = format!("Node {} is confirmed off: storing the evidence", node.name);
     act(
         Effect::StoreEvidence(Box::new(evidence)),
         Stage::Tainting,

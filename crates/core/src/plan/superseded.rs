@@ -17,7 +17,7 @@ pub fn cleared(node: &NodeView, other: &str) -> Hold {
     Hold {
         reason: HeldBy::OtherNodeFence,
         message: format!(
-            "NodeFence {other} has proven the machine of Node {} down in this boot, and everything is off it: nothing is left to do; to fence it all the same, create a NodeFence of your own",
+            "NodeFence {other} confirmed the machine of Node {} off in this boot, and nothing is left to do; create a NodeFence by hand to fence it anyway",
             node.name
         ),
     }
@@ -28,7 +28,7 @@ pub fn turning_on(node: &NodeView, other: &str) -> Hold {
     Hold {
         reason: HeldBy::OtherNodeFence,
         message: format!(
-            "NodeFence {other} has proven the machine of Node {} down and may turn it on again (`powerOn.policy`); wait until that one has ended, or release it (`spec.desiredState: Released`)",
+            "NodeFence {other} confirmed the machine of Node {} off and may turn it on (`powerOn.policy`); wait until it ends, or release it (`spec.desiredState: Released`)",
             node.name
         ),
     }
@@ -39,7 +39,7 @@ pub(super) fn held_by_other_fence(m: &mut Memory, node: &NodeView) -> Decision {
     m.superseded = true;
     let claim = node.claim().unwrap_or_default();
     let message = format!(
-        "claim {claim} of another NodeFence stands on Node {}; wait until that one has ended, or release it (`spec.desiredState: Released`)",
+        "claim {claim} of another NodeFence is on Node {}; wait until it ends, or cancel it (`spec.desiredState: Released`)",
         node.name
     );
     held(HeldBy::OtherNodeFence, message)

@@ -93,7 +93,7 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision 
         r.memory.proven.refuted = true;
         let (said, way_out) = reported_off(r.memory.proven.by.as_ref());
         let message = format!(
-            "Node {} is Ready in boot {}, in which {said} said that it was off: its machine never went down: {way_out}; check the volumes' data, then reboot the node: the taint stays until it has booted anew",
+            "Node {} is Ready in boot {}, although {said} reported Off: its machine never went down; {way_out}, check the volumes' data, then reboot the node",
             node.name, node.boot_id
         );
         return decision.escalated(Escalation::FenceContradiction, message);
@@ -133,7 +133,7 @@ pub(super) fn node_gone(r: &mut Round<'_>) -> Decision {
     match last_list(r) {
         Ok(()) => {
             let message = format!(
-                "{gone}; {}, its pods and volumes are free",
+                "{gone}; {}, pods deleted, volumes detached",
                 was_down(r.memory)
             );
             close(Stage::Recovered, message)
@@ -167,7 +167,7 @@ fn last_list(r: &mut Round<'_>) -> Result<(), (Hindrance, Duration)> {
 fn without_lock(s: &Settings, left: &Hindrance) -> &'static str {
     match left {
         Hindrance::Attachments(_) if s.deletes_node() => {
-            ", which Kubernetes detaches by itself some minutes later: without the Node and its claim the operator deletes none"
+            "; Kubernetes detaches it some minutes later (the claim is gone)"
         }
         _ => "",
     }
@@ -189,20 +189,20 @@ fn release(r: &mut Round<'_>, node: &NodeView, claim: &str, level: Option<&Level
             _ if r.settings.released => None,
             ReleaseMode::AfterDetach => None,
             ReleaseMode::AfterRecovery => Some(
-                "`release.mode` AfterRecovery waits for a new boot ID, or for `spec.desiredState: Released`",
+                "waiting for a new boot ID (`release.mode` AfterRecovery), or for `spec.desiredState: Released`",
             ),
             ReleaseMode::Manual => {
-                Some("`release.mode` Manual waits for `spec.desiredState: Released`")
+                Some("waiting for `spec.desiredState: Released` (`release.mode` Manual)")
             }
         };
         if let Some(waits_for) = waits_for {
-            let message = format!("everything has detached; {waits_for}");
+            let message = format!("all volumes detached; {waits_for}");
             return wait(Stage::AwaitingRelease, message).until(again);
         }
         if let Err(message) = off_now(r.settings, r.memory, level, r.moment) {
             return wait(
                 Stage::AwaitingRelease,
-                format!("everything has detached; {message}"),
+                format!("all volumes detached; {message}"),
             )
             .until(r.moment.now + Duration::from_secs(1));
         }
@@ -229,11 +229,11 @@ fn release(r: &mut Round<'_>, node: &NodeView, claim: &str, level: Option<&Level
     let quarantine = (!new_boot).then_some(node.boot_id.as_str());
     let message = match quarantine {
         Some(_) => format!(
-            "everything has detached and the machine still reads Off: Node {} is released, quarantined until it boots anew",
+            "all volumes detached and the machine reads Off: releasing Node {}, quarantined until it reboots",
             node.name
         ),
         None => format!(
-            "everything has detached and Node {} has booted anew: it is released",
+            "all volumes detached and Node {} rebooted: releasing it",
             node.name
         ),
     };
@@ -251,7 +251,7 @@ fn unheard(r: &mut Round<'_>) -> Option<Decision> {
     // Both are read once more, then.
     r.memory.taint.last_check = true;
     let message = format!(
-        "needs the NodeFence before the release{}",
+        "the NodeFence is required before the release{}",
         r.observed.evidence.why()
     );
     let stage = Stage::AwaitingRelease;
@@ -262,12 +262,13 @@ fn unheard(r: &mut Round<'_>) -> Option<Decision> {
 fn late_off_keeps_the_taint(r: &Round<'_>) -> Option<Decision> {
     let again = r.moment.now + WATCH_PERIOD;
     if r.memory.commands.under_way() {
-        let message = "everything has detached; an off command is on its way: the taint stays until its device has answered";
+        let message =
+            "all volumes detached; the taint stays until the device has answered the off command";
         return Some(wait(Stage::AwaitingRelease, message.to_owned()).until(again));
     }
     let until = r.memory.late.pending_off_until(r.moment.now)?;
     let message = format!(
-        "everything has detached; {}: the taint stays until its time is over",
+        "all volumes detached; {}: the taint stays until then",
         r.memory.late.off_message()
     );
     Some(wait(Stage::AwaitingRelease, message).until(until.min(again)))

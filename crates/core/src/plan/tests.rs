@@ -236,7 +236,7 @@ fn a_word_of_the_future_is_refused_for_good() {
     assert!(refused_of(Some("uid-1"), true, Some(false)).is_some());
     assert_eq!(refused(None, true), None);
     let message = refused(Some("uid-1"), true).expect("refused");
-    assert!(message.contains("is dated in the future"), "{message}");
+    assert!(message.contains("its time is in the future"), "{message}");
 
     let come = Settings {
         confirmation: confirmation(),

@@ -118,7 +118,7 @@ pub(super) fn in_trouble(m: &Memory, decision: Decision) -> Decision {
         .filter(|_| m.trust.is_contradicted());
     let message = match (m.tries.alarm, lies) {
         (Some(Escalation::FenceContradiction), Some(lies)) => Some(format!(
-            "{lies}; nothing more is commanded: see which machine each device of the node is wired to, and cut this one's power by hand; it goes on once they all read Off; or correct the FenceDevice, release this NodeFence (`spec.desiredState: Released`) and create another"
+            "{lies}; correct the wiring and cut the power, or cancel this NodeFence (`spec.desiredState: Released`) and create another"
         )),
         _ => m.tries.last_failure.clone(),
     };
@@ -241,8 +241,7 @@ pub(super) fn why_all(r: &Round<'_>) -> String {
     // Another try shows nothing else.
     let is_stuck = devices.any(|device| uncontrolled(r, device).is_some());
     if (r.memory.tries.rounds > 0 || is_stuck) && r.settings.confirmation.is_none() {
-        let way_out =
-            "if you know that the machine has no power, confirm it by `spec.manualConfirmation`";
+        let way_out = "confirm (`spec.manualConfirmation`) if it has no power";
         message.push(way_out.to_owned());
     }
     message.join("; ")
@@ -261,7 +260,7 @@ pub(super) fn unresolved(m: &Memory) -> String {
         return String::new();
     }
     format!(
-        "; the off command to FenceDevice {} is unresolved: it may land late; if the machine stays on, see what the device's log says, or cut its power elsewhere",
+        "; power-off of FenceDevice {} pending; see the device's log, or cut the machine's power elsewhere",
         devices.join(", ")
     )
 }

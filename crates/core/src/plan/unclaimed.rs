@@ -92,7 +92,7 @@ pub(super) fn bind(s: &Settings, node: &NodeView) -> Option<Decision> {
 fn held_back(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
     if never_reported(node) {
         let message = format!(
-            "Node {} has no Ready condition or no boot ID: its kubelet never reported, so it is not fenced; wait until it has, or release this NodeFence (`spec.desiredState: Released`)",
+            "Node {} has no Ready condition or no boot ID (its kubelet never reported); wait until it has, or cancel this NodeFence (`spec.desiredState: Released`)",
             node.name
         );
         return Some(held(HeldBy::NeverReported, message));
@@ -131,18 +131,18 @@ pub(super) fn awaiting_approval(r: &mut Round<'_>) -> Decision {
     let is_late = r.moment.now >= deadline;
     if is_late && r.settings.procedure.fence.approval.on_timeout == ApprovalTimeout::Abort {
         let message = format!(
-            "nobody answered within {timeout} s (`fence.approval.timeoutSeconds`), and `fence.approval.onTimeout` is Abort; to fence the node all the same, create a NodeFence of your own"
+            "no approval within {timeout} s (`fence.approval.timeoutSeconds`, `onTimeout` is Abort); create a NodeFence by hand to fence the node anyway"
         );
         // Should the end not be written, the wait does not begin anew.
         r.memory.ending = Some((Stage::Aborted, message.clone()));
         return close(Stage::Aborted, message);
     }
     let message =
-        "waits for `spec.approval` (the policy's `fence.approval.mode` is Manual)".to_owned();
+        "waiting for `spec.approval` (the policy's `fence.approval.mode` is Manual)".to_owned();
     let waits = wait(Stage::AwaitingApproval, message);
     let waits = if is_late {
         let message = format!(
-            "nobody has answered within {timeout} s (`fence.approval.timeoutSeconds`): set `spec.approval` to Approved or Denied"
+            "no approval or denial within {timeout} s (`fence.approval.timeoutSeconds`); set `spec.approval` to Approved or Denied"
         );
         waits.escalated(Escalation::ApprovalOverdue, message)
     } else {
@@ -184,7 +184,7 @@ fn check(r: &mut Round<'_>, node: &NodeView) -> Decision {
             .until(r.moment.now + ROUND_PAUSE_MAX);
     };
     if r.memory.commands.busy.is_some() {
-        let message = format!("asks the devices of level {}", level.name);
+        let message = format!("probing the devices of level {}", level.name);
         return in_trouble(r.memory, wait(Stage::Checking, message));
     }
     if let Some(at) = r.memory.tries.retry_at.filter(|at| r.moment.now < *at) {
@@ -255,7 +255,7 @@ fn seen_through(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decision {
     not_failed(r.memory);
     if r.observed.hold.is_none() && r.moment.now < decide_at {
         let message = format!(
-            "{} can see it through; Node {} is claimed when the policy's `durationSeconds` are over",
+            "{} can fence it; Node {} is claimed when the policy's `durationSeconds` are over",
             names(level),
             node.name
         );
@@ -285,7 +285,7 @@ fn next_try(s: &Settings, at: Duration, now: Duration) -> Duration {
 }
 
 fn read_power(m: &mut Memory, level: &Level, now: Duration) -> Decision {
-    let message = format!("asks {} of level {}", names(level), level.name);
+    let message = format!("reading {} of level {}", names(level), level.name);
     act(
         order(m, level, DeviceOrder::ReadPower, now),
         Stage::Checking,
@@ -300,13 +300,13 @@ fn claim(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decision {
         Require::All => (names(level), level.devices.len() == 1),
     };
     let says = match (r.settings.mode(), is_one) {
-        _ if level.is_manual() => "is given",
+        _ if level.is_manual() => "is valid",
         (FenceMode::ConfirmOnly, true) => "reads Off",
         (FenceMode::ConfirmOnly, false) => "read Off",
         (_, true) => "answers for this machine",
         (_, false) => "answer for this machine",
     };
-    let message = format!("{who} {says}: Node {} is claimed", node.name);
+    let message = format!("{who} {says}: claiming Node {}", node.name);
     let value = taint::claim_value(&r.settings.fence, &r.moment.nonce);
     r.memory.claim = Some(OwnClaim {
         value: value.clone(),

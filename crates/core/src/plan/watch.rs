@@ -12,6 +12,7 @@ use crate::decision::{Decision, DeviceOrder, Effect, act};
 use crate::device::{Device, DeviceAnswer, Level};
 use crate::memory::Memory;
 use crate::observed::NodeView;
+use crate::quiesce::counted;
 use crate::reading::Reading;
 use crate::release::never_went_down;
 use crate::settings::Settings;
@@ -96,7 +97,7 @@ pub(super) fn watch_power(r: &mut Round<'_>, node: &NodeView, level: &Level) -> 
         r.memory.tries.level = (r.memory.tries.level + 1) % r.settings.levels.len().max(1);
     }
     let level = current_level(r)?;
-    let message = format!("reads the power from {}", names(&level));
+    let message = format!("reading the power from {}", names(&level));
     let read = order(r.memory, &level, DeviceOrder::ReadPower, r.moment.now);
     Some(act(read, stage(r.memory), message))
 }
@@ -105,13 +106,13 @@ pub(super) fn watch_power(r: &mut Round<'_>, node: &NodeView, level: &Level) -> 
 fn turn_off_again(r: &mut Round<'_>, level: &Level, attempt: Attempt) -> Option<Decision> {
     if !attempt.recorded {
         let message = format!(
-            "the machine came back while its volumes were detaching: off again ({})",
+            "the machine came back while its volumes were detaching: turning it off again ({})",
             attempt.id
         );
         return Some(act(Effect::RecordIntent(attempt), stage(r.memory), message));
     }
     if attempt.results.is_empty() {
-        let message = format!("turns the machine off again by {}", names(level));
+        let message = format!("turning the machine off again by {}", names(level));
         let off = DeviceOrder::Off(attempt);
         return Some(act(
             order(r.memory, level, off, r.moment.now),
@@ -174,25 +175,24 @@ pub(super) fn regressed(r: &Round<'_>) -> Option<String> {
         return None;
     }
     let (device, reading) = has_power(r.settings, r.memory)?;
-    let stays = "the taint stays until the machine is off or has booted anew";
     let is_done = |attempt: &Attempt| !attempt.results.is_empty();
     let what_now = match r.memory.taint.reoffs >= REOFFS_MAX
         && r.memory.commands.attempt.as_ref().is_none_or(is_done)
     {
-        _ if r.memory.trust.is_contradicted() => format!(
-            "no command is sent, because a device of the node has lied (`status.contradictions`): {stays}; see which machine the device is wired to, and cut this one's power by hand"
-        ),
-        true => format!(
-            "it came back each time, and no further command is sent: {stays}; correct what turns it on (the restore policy of its BMC), or cut its power elsewhere"
-        ),
-        false => stays.to_owned(),
+        _ if r.memory.trust.is_contradicted() => {
+            "no command is sent after a contradiction (`status.contradictions`); correct the device's wiring, and cut this machine's power by hand"
+        }
+        true => {
+            "no further command is sent; correct what turns it on (the restore policy of its BMC), or cut its power elsewhere"
+        }
+        false => "the taint stays until the machine is off or rebooted",
     };
     Some(format!(
-        "FenceDevice {} reads {} while `{}` stands ({} off command(s) since): {what_now}",
+        "FenceDevice {} reads {} under taint `{}` ({} since): {what_now}",
         device.name,
         state_name(reading.state),
         r.settings.mark(),
-        r.memory.taint.reoffs
+        counted(r.memory.taint.reoffs, "off command")
     ))
 }
 

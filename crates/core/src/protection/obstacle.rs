@@ -90,14 +90,14 @@ impl<'a> Obstacle<'a> {
                 format!("policy {policy_name} watches for {watched}, not for {ready}")
             }
             Self::Open(fence) => format!(
-                "NodeFence {} is open for it: policy {policy_name} begins no other beside it",
+                "NodeFence {} is open for it, and policy {policy_name} opens no second one",
                 name(fence)
             ),
             Self::Refused(fence) | Self::Ended(fence) | Self::Cleared(fence) => {
                 format!("NodeFence {} of this outage has ended", name(fence))
             }
             Self::OutOfService(taint) => {
-                format!("Node {node_name} has taint {taint}, under which no incident begins")
+                format!("Node {node_name} has taint {taint}, which prevents a new incident")
             }
             Self::KeptOff(kept_off) => kept_off.message.clone(),
             Self::Observes => format!("policy {policy_name} only observes now"),

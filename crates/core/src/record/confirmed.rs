@@ -8,8 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 /// The machine is proven down, by a human's word or by its devices.
 pub(super) fn proven(status: &mut NodeFenceStatus, by_confirmation: bool, wall_now: Timestamp) {
     let off = match by_confirmation {
-        true => "off by a human's word (`spec.manualConfirmation`)",
-        false => "off, read by its device again and again",
+        true => "off by manual confirmation (`spec.manualConfirmation`)",
+        false => "off by repeated readings of its FenceDevices",
     };
     let message = format!("{off}, and no sign of life since the claim");
     set(status, ConditionStatus::True, "Proven", &message, wall_now);
@@ -67,7 +67,7 @@ pub fn refuted(status: &mut NodeFenceStatus, wall_now: Timestamp) {
         let evidence = status.evidence.as_ref();
         let boot = evidence.map_or("", |it| it.node_boot_id.as_str());
         let message = format!(
-            "the Node is Ready in boot {boot}, which was proven down, or was made anew in it: its machine never went down; free no volume by this, and check the data of those that were freed"
+            "the Node is Ready in boot {boot}, which was confirmed off; free no volume by this condition, and check the data of those already freed"
         );
         set(
             status,
@@ -83,7 +83,7 @@ pub fn refuted(status: &mut NodeFenceStatus, wall_now: Timestamp) {
 pub(super) fn doubted(status: &mut NodeFenceStatus, sign: &str, wall_now: Timestamp) {
     let is_told = find(&status.conditions, NODE_CONFIRMED_DOWN).is_some();
     if is_told && against(status) != Against::Refutation {
-        let message = format!("{sign}; free no volume by this before it is True again");
+        let message = format!("{sign}; free no volume by this condition until it is True again");
         let unknown = ConditionStatus::Unknown;
         set(status, unknown, "Contradicted", &message, wall_now);
     }

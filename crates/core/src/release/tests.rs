@@ -207,15 +207,15 @@ fn the_words_name_what_is_left_and_why() {
     let table = [
         (
             Hindrance::Pods(vec![held]),
-            "waits for 1 pod(s) to go: default/db-0 (held by its finalizers)",
+            "waiting for 1 pod to be deleted: default/db-0 (held by its finalizers)",
         ),
         (
             Hindrance::Attachments(vec![stuck, attachment("pv-2")]),
-            "waits for 2 VolumeAttachment(s) to go: csi-pv-1 (lab.csi: timed out), csi-pv-2 (lab.csi)",
+            "waiting for 2 VolumeAttachments to detach: csi-pv-1 (lab.csi: timed out), csi-pv-2 (lab.csi)",
         ),
         (
             Hindrance::VolumesAttached(3),
-            "waits for `status.volumesAttached` of the Node to empty: 3 left",
+            "waiting for `status.volumesAttached` of the Node to empty: 3 left",
         ),
     ];
     for (hindrance, message) in table {

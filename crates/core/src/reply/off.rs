@@ -69,7 +69,7 @@ pub(super) fn note_effect<'a>(
         }
         let raw = last.map_or("none", |last| last.raw.as_str());
         *result = OffResult::Late(format!(
-            "the device accepted the command, and at the end of its time the machine was not off (last reading: {raw}): it may go off late"
+            "the device accepted the command, but the machine was not off in time (last reading: {raw}), and may go off later"
         ));
         until = until.max(late);
     }

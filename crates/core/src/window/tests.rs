@@ -190,9 +190,8 @@ fn a_window_that_cannot_be_used_is_named_with_its_way_out() {
     let zone = |zone: &str| message(window("night", &["Mon"], "22:00-06:00", zone, observe()));
     assert_eq!(
         zone("Europe/Berln").expect("an error"),
-        "window night of policy prod has `timeZone` Europe/Berln, which is no time zone of the IANA database in this version of the \
-         operator: nobody can tell what the policy says now, so it fences nothing; correct the window or remove it; for a node that cannot \
-         wait create a NodeFence of your own"
+        "window night of policy prod has `timeZone` Europe/Berln, which is no known IANA time zone, so the policy fences nothing; correct or \
+         remove the window, or create a NodeFence by hand"
     );
     for unknown in [
         "",
@@ -243,11 +242,11 @@ fn what_holds_is_told_with_its_end() {
     let policy = policy("PowerOff", &[office]);
     assert_eq!(
         says(&policy, "2026-01-05T12:00:00Z").message(),
-        "window office is open: mode PowerOff and approval Manual count until 2026-01-05T17:00:00Z"
+        "window office is open (mode PowerOff, approval Manual) until 2026-01-05T17:00:00Z"
     );
     assert_eq!(
         says(&policy, "2026-01-03T12:00:00Z").message(),
-        "no window is open: mode PowerOff and approval Automatic count until 2026-01-05T07:00:00Z"
+        "no window is open (mode PowerOff, approval Automatic) until 2026-01-05T07:00:00Z"
     );
 }
 

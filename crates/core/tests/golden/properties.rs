@@ -218,7 +218,7 @@ impl Told {
     fn is_explained(&self, decision: &Decision) {
         let waits = matches!(decision.stage, Stage::Held | Stage::AwaitingApproval);
         let goes_on = decision.message.contains("cannot be read")
-            || decision.message.contains("it is decided again");
+            || decision.message.contains("trying again");
         assert!(
             waits == decision.held.is_some() || waits && goes_on,
             "L3: {decision:?}"

@@ -352,7 +352,7 @@ fn round(brain: &Brain, before: &State, after: &State, x: usize) -> String {
             let stage = |memory: u32| brain.meaning(memory);
             match (stage(old.memory), stage(new.memory)) {
                 (was, is) if !was.drained && is.drained => {
-                    "sees that everything has detached".to_owned()
+                    "sees that all volumes detached".to_owned()
                 }
                 (was, is) if was.lease.is_none() && is.lease.is_some() => {
                     "notes the kubelet's Lease, and looks which pods can still start".to_owned()

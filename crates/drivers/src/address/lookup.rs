@@ -137,7 +137,7 @@ impl Lookup {
         let mut names = self.names();
         let known = names.get_mut(&(host.clone(), *port));
         if known.is_some_and(|known| !std::mem::replace(&mut known.is_told, true)) {
-            tracing::warn!(host, %error, "the name cannot be looked up now; it is used with the address that it had last");
+            tracing::warn!(host, %error, "the name cannot be resolved now, using its last address");
         }
     }
 

@@ -132,7 +132,7 @@ fn legacy_spellings_are_not_allowed_and_the_address_is_named() {
         assert_eq!(error.reason(), "AddressNotAllowed", "{text}: {error}");
         let words = error.to_string();
         assert!(
-            words.contains(&format!("{address}{what}, and")),
+            words.contains(&format!("{address}{what}; ")),
             "{text}: {words}"
         );
     }

@@ -11,11 +11,11 @@ use std::time::Duration;
 /// Why a cipher suite of the settings cannot be used.
 pub fn unusable_suite(number: u32) -> String {
     let why = match number {
-        0 => "cipher suite 0 lets everybody in without a password".to_owned(),
+        0 => "cipher suite 0 requires no password".to_owned(),
         1 | 2 | 6 | 7 | 11 | 15 | 16 => {
             format!("cipher suite {number} does not both authenticate and encrypt")
         }
-        _ => format!("cipher suite {number} is not one that this operator speaks"),
+        _ => format!("cipher suite {number} is not supported by this operator"),
     };
     format!("{why}; use 17 (HMAC-SHA256), or 3 (HMAC-SHA1) where the BMC has nothing better")
 }
@@ -33,7 +33,7 @@ pub fn suite_not_offered(suite: Suite, offered: &[u8]) -> String {
     let mut offered: Vec<String> = offered.iter().map(u8::to_string).collect();
     offered.truncate(SUITES_LISTED_MAX);
     format!(
-        "its list of cipher suites ({}) does not have {}, and no other is ever used instead; {way_out}",
+        "its list of cipher suites ({}) does not have {}, and no other is ever used; {way_out}",
         offered.join(", "),
         suite.number()
     )
@@ -53,14 +53,13 @@ fn suite_other_than(suite: Suite) -> Suite {
 pub const IPMI_1_5_ONLY: &str = "it speaks IPMI 1.5 only, whose sessions are not encrypted; update its firmware, or use `redfish`";
 
 /// The BMC has a key of its own.
-pub const BMC_KEY: &str = "a BMC key (K_g) is set on it, which this operator does not have; clear it on the BMC (`ipmitool lan set 1 bmckey` with zeros)";
+pub const BMC_KEY: &str = "a BMC key (K_g) is set on it, which is not supported; clear it on the BMC (`ipmitool lan set 1 bmckey` with zeros)";
 
 /// What an account needs, here and in its settings on the BMC.
 pub const RIGHT: &str = "the Operator role (or that of `ipmi.privilege`) for IPMI over LAN";
 
 /// Nothing ever came back.
-const NOT_REACHED: &str = "check the address, that IPMI over LAN is enabled on the BMC, and that no firewall on the way from the \
-     operator's pods drops UDP to this port (IPMI uses 623)";
+const NOT_REACHED: &str = "check the address, IPMI over LAN on the BMC, and that no firewall between the operator's pods and this UDP port (normally 623) drops packets";
 
 /// A failed login, as an error.
 pub fn failure(endpoint: String, suite: Suite, failure: Failure) -> DeviceError {
@@ -72,11 +71,11 @@ pub fn failure(endpoint: String, suite: Suite, failure: Failure) -> DeviceError 
         },
         Failure::WrongPassword => DeviceError::AuthFailed {
             endpoint,
-            said: "it knows the user, and its password for it is another one".to_owned(),
+            said: "its password for this user differs".to_owned(),
         },
         Failure::BmcKey => DeviceError::NoSecureLogin {
             endpoint,
-            problem: format!("its session key is another one, so {BMC_KEY}"),
+            problem: format!("its session key differs, so {BMC_KEY}"),
         },
         Failure::NoSession => DeviceError::Protocol {
             endpoint,
@@ -112,7 +111,7 @@ fn refused(endpoint: String, suite: Suite, stage: Stage, status: Status) -> Devi
         status if status.refuses_algorithms() => DeviceError::NoSecureLogin {
             endpoint,
             problem: format!(
-                "it refuses cipher suite {} ({said}), and no other is ever used instead; {}",
+                "it refuses cipher suite {} ({said}), and no other is ever used; {}",
                 suite.number(),
                 other_way(suite)
             ),
@@ -130,14 +129,14 @@ fn refused_way_out(status: Status, suite: Suite) -> String {
     let other = suite_other_than(suite).number();
     match status {
         Status::INVALID_SESSION | Status::INACTIVE_SESSION => {
-            "the BMC forgets sessions while they are opened: if this lasts, restart the BMC or update its firmware".to_owned()
+            "restart the BMC or update its firmware if this lasts: it loses sessions while they are opened".to_owned()
         }
         Status::INVALID_PAYLOAD => "update the BMC's firmware, or use `redfish`".to_owned(),
         Status::INVALID_NAME_LENGTH => {
-            "use a shorter `username`: this BMC has no room for it".to_owned()
+            "use a shorter `username`, this BMC has no room for it".to_owned()
         }
         Status::UNAUTHORIZED_GUID => {
-            "the BMC knows itself by another GUID: restart the BMC or update its firmware".to_owned()
+            "restart the BMC or update its firmware, it reports another GUID for itself".to_owned()
         }
         _ => format!(
             "check that `username` may log in over LAN with the privilege of `ipmi.privilege`, or try `ipmi.cipherSuite: {other}`"
@@ -169,8 +168,7 @@ fn other_suite(suite: Suite, algorithms: Algorithms) -> String {
         "update its firmware"
     };
     format!(
-        "asked for cipher suite {}, it chose the algorithms {authentication}/{integrity}/{confidentiality} (authentication, \
-         integrity, confidentiality; 0 is none) instead, which are never used; {way_out}",
+        "for cipher suite {}, it chose algorithms {authentication}/{integrity}/{confidentiality} (authentication, integrity, confidentiality; 0 is none), which are never used; {way_out}",
         suite.number()
     )
 }
@@ -196,8 +194,7 @@ pub fn late(endpoint: String, suite: Suite, waited: Duration, standing: Standing
             endpoint,
             waited,
             way_out: format!(
-                "it took the login with cipher suite {}, and then answered nothing in the session; if it does so each time, its \
-                 firmware cannot use this suite: {}",
+                "it accepted the login with cipher suite {}, and then answered nothing in the session (its firmware may not support this suite); {}",
                 suite.number(),
                 other_way(suite)
             ),
@@ -205,8 +202,7 @@ pub fn late(endpoint: String, suite: Suite, waited: Duration, standing: Standing
         Standing::Forged => DeviceError::NoSecureLogin {
             endpoint,
             problem: format!(
-                "it took the login with cipher suite {}, and then every answer in the session failed its integrity check, so its \
-                 firmware cannot use this suite; {}",
+                "it accepted the login with cipher suite {}, and then every answer failed its integrity check (its firmware does not support this suite); {}",
                 suite.number(),
                 other_way(suite)
             ),
@@ -232,7 +228,7 @@ pub fn declined(endpoint: String, problem: String) -> DeviceError {
     DeviceError::Declined {
         endpoint,
         problem,
-        way_out: "look at the BMC's event log, or update its firmware".to_owned(),
+        way_out: "see the BMC's event log, or update its firmware".to_owned(),
     }
 }
 

@@ -185,8 +185,8 @@ impl Link {
             Refusal::User(said) => DeviceError::AuthFailed {
                 endpoint,
                 said: match said {
-                    "wrongDigests" => "wrongDigests: another `authPassword`, or another protocol than `pdu.snmp.authentication`",
-                    "decryptionErrors" => "decryptionErrors: another `privPassword`, or another protocol than `pdu.snmp.privacy`",
+                    "wrongDigests" => "wrongDigests: `authPassword` or the protocol of `pdu.snmp.authentication` differs",
+                    "decryptionErrors" => "decryptionErrors: `privPassword` or the protocol of `pdu.snmp.privacy` differs",
                     said => said,
                 }
                 .to_owned(),
@@ -194,14 +194,13 @@ impl Link {
             Refusal::Level => DeviceError::Settings {
                 field: "pdu.snmp",
                 problem: format!(
-                    "the user has no such `authentication` or `privacy` on {endpoint}; set those that the PDU has for it (DES and MD5 are \
-                     not spoken: give the user AES-128 and SHA there)"
+                    "the user has no such `authentication` or `privacy` on {endpoint}; set those of the PDU (DES and MD5 are not supported: use AES-128 and SHA)"
                 ),
             },
             Refusal::OtherEngine => DeviceError::Protocol {
                 endpoint,
-                problem: "another SNMP engine answers than in the readings before, or an unsigned report says so".to_owned(),
-                way_out: "if this lasts, look for a second device with this address",
+                problem: "another SNMP engine answers than before, or an unsigned report claims so".to_owned(),
+                way_out: "find a second device with this address if this lasts",
             },
             Refusal::Other(problem) => DeviceError::Declined {
                 endpoint,
@@ -229,8 +228,7 @@ fn of_one_pdu(
     Err(DeviceError::Settings {
         field: "pdu.address",
         problem: format!(
-            "{} names {} addresses ({}), and a PDU has one, or one of IPv4 and one of IPv6: name each PDU in a FenceDevice of its own, \
-             and both in one level with `require: All`, or write the one address into `pdu.address` where they are of one PDU",
+            "{} resolves to {} addresses ({}), and a PDU has one per IP version; create a FenceDevice for each PDU (level `require: All`), or write the one address into `pdu.address`",
             device.host,
             found.len(),
             shown.join(", ")

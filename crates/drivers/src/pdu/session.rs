@@ -286,7 +286,7 @@ impl Session {
             1 | 5 | 14 | 15 | ..=-1 | 19.. => Err(DeviceError::Declined {
                 endpoint,
                 problem: format!("switching outlet {number} ends with {name}"),
-                way_out: "it may have been switched: read the outlet, and the PDU's event log"
+                way_out: "it may have been switched; read the outlet, and the PDU's event log"
                     .to_owned(),
             }),
             _ => Err(self.refused(format!("switching outlet {number} ends with {name}"))),

@@ -174,7 +174,7 @@ impl Session {
             }
             Err(DeviceError::Timeout { waited, .. }) => {
                 let problem = format!(
-                    "no connection for the {} came about within {waited:?}; it was not sent, and is tried again",
+                    "no connection for the {} within {waited:?}; it was not sent, and is tried again",
                     command.word()
                 );
                 Err(unreachable(&self.driver.target.address, problem))
@@ -366,7 +366,8 @@ impl Session {
                 Err(DeviceError::NoAnswer {
                     endpoint,
                     waited,
-                    way_out: "no connection came about; check the address, and whatever filters TCP on the way".to_owned(),
+                    way_out: "no connection; check the address, and what filters TCP on the way"
+                        .to_owned(),
                 })
             }
             outcome => outcome,

@@ -91,7 +91,7 @@ fn not_found(path: &str, is_named: bool) -> &'static str {
             "check that Redfish is enabled there, and that the address is that of the device"
         }
         false => {
-            "it has named this path itself, and is asked again later; if this lasts, restart its BMC"
+            "restart its BMC if this lasts: it returned this path itself, and is asked again later"
         }
     }
 }

@@ -94,12 +94,11 @@ fn certificate(problem: &CertificateError) -> String {
             own.to_string()
         }
         CertificateError::BadSignature => format!(
-            "a signature does not fit: either its certificate is signed by another CA of the same name as the one that \
-             is trusted here, {PIN}; or it does not hold the key of its certificate, and is not the device"
+            "a signature is invalid (another CA of the same name, or a device without the key of its certificate); check the trusted CA, {PIN}"
         ),
-        CertificateError::UnknownIssuer => format!(
-            "its certificate is signed by no CA that is trusted here; name the CA in `tls.caRef`, {PIN}"
-        ),
+        CertificateError::UnknownIssuer => {
+            format!("its certificate is signed by no trusted CA; name the CA in `tls.caRef`, {PIN}")
+        }
         CertificateError::ExpiredContext { not_after, .. } => format!(
             "its certificate expired on {}; renew it on the device, {PIN}",
             date(*not_after)

@@ -47,13 +47,13 @@ async fn full_verification_checks_chain_name_and_dates() {
             "another CA",
             Certificate::new(),
             trust.clone(),
-            "signed by no CA that is trusted here",
+            "signed by no trusted CA",
         ),
         (
             "stolen",
             certificate.stolen(),
             trust,
-            "does not hold the key of its certificate",
+            "without the key of its certificate",
         ),
         (
             "expired",

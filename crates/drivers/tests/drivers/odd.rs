@@ -160,7 +160,7 @@ async fn what_is_not_there_is_looked_for_where_its_name_stands() {
         (driver(&bmc), "Systems/1 (404); set `redfish.systemID`"),
         (
             unnamed(&bmc),
-            "Systems/gone (404); it has named this path itself",
+            "Systems/gone (404); restart its BMC if this lasts: it returned this path itself",
         ),
         (
             unnamed(&nothing),

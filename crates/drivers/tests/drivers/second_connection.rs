@@ -115,7 +115,7 @@ async fn a_handshake_that_hangs_before_the_command_is_no_login_without_an_answer
     };
     assert!(matches!(error, DeviceError::NoAnswer { .. }), "{error:?}");
     let words = error.to_string();
-    assert!(words.contains("no connection came about"), "{words}");
+    assert!(words.contains("no connection;"), "{words}");
     let commanded = session.force_off().await;
     assert_eq!(commanded.unwrap_err().reason(), "Refused");
 }

@@ -23,18 +23,18 @@ pub(super) fn words(cluster: &Cluster, error: Error) -> Result<String, ClusterEr
         AskError::Refused {
             code: 403, message, ..
         } => format!(
-            "you may not ask {server} {what}: {message}; whoever is logged in may (ClusterRole system:discovery), so log in, or have whoever runs the cluster bind it to you"
+            "you may not ask {server} {what}: {message}; log in (every user may ask), or have ClusterRole system:discovery bound to you"
         ),
         AskError::Refused {
             code: 404, message, ..
         } => format!(
-            "{server} is asked {what} and does not know the path: {message}; that is no API server of Kubernetes, see `server` of the kubeconfig, or name another context with --context"
+            "{server} does not know the path to ask {what}: {message}; check `server` of the kubeconfig (is it a Kubernetes API server?), or select another --context"
         ),
         AskError::Unknown(words) if Sign::NoConnection.is_in(&words) => format!(
-            "{server} does not answer: {words}; see whether `kubectl get --raw /version` answers, and `server` of the kubeconfig"
+            "{server} does not answer: {words}; check `server` of the kubeconfig, and `kubectl get --raw /version`"
         ),
         AskError::Unknown(words) => format!(
-            "{server} is asked {what} and does not answer as an API server does: {words}; see whether `kubectl get --raw /version` answers, and `server` of the kubeconfig"
+            "{server} returned no Kubernetes answer to {what}: {words}; check `server` of the kubeconfig, and `kubectl get --raw /version`"
         ),
         source => ClusterError::Unanswered {
             what: format!("ask {} {what}", cluster.clients.server),
@@ -48,7 +48,7 @@ pub(super) fn words(cluster: &Cluster, error: Error) -> Result<String, ClusterEr
 pub(super) fn early<T>(answer: Result<T, ClusterError>) -> Result<T, ClusterError> {
     answer.map_err(|error| match error {
         ClusterError::Forbidden { message, .. } => ClusterError::Refused(format!(
-            "{message}; ask as whoever will install the operator (ClusterRole cluster-admin)"
+            "{message}; ask with the account that will install the operator (ClusterRole cluster-admin)"
         )),
         other => other,
     })

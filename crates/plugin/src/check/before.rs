@@ -6,6 +6,7 @@ use super::others::{self, When};
 use super::{Category, Check, Finding};
 use fencing_cluster::preflight;
 use fencing_cluster::slim::SlimNode;
+use fencing_core::quiesce::counted;
 use kube::api::ListParams;
 
 const HERE: Category = Category("before installation");
@@ -59,9 +60,9 @@ async fn rights(cluster: &Cluster) -> Result<Finding, Error> {
         }
     }
     Ok(match missing.is_empty() {
-        true => RIGHTS.well("you may create everything that the operator is made of"),
+        true => RIGHTS.well("you may create all objects of the operator"),
         false => RIGHTS.fails(format!(
-            "you may not create {}: install it as somebody who may (ClusterRole cluster-admin)",
+            "you may not create {}; install it with an account that may (ClusterRole cluster-admin)",
             missing.join(", ")
         )),
     })
@@ -76,10 +77,11 @@ async fn nodes(cluster: &Cluster) -> Result<Finding, Error> {
     };
     Ok(match nodes {
         0 | 1 => NODES.fails(format!(
-            "the cluster has {nodes} node(s): one that fails can be fenced by an operator on another one only"
+            "the cluster has {}, and a failed node is fenced by an operator on another one",
+            counted(nodes, "node")
         )),
         2 => NODES.warns(
-            "the cluster has two nodes: when one fails, the replica of the operator on the other one is all that there is to fence it",
+            "the cluster has two nodes: when one fails, only the operator's replica on the other one can fence it",
         ),
         many => NODES.well(format!("the cluster has {many} nodes")),
     })

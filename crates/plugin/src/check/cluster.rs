@@ -58,13 +58,14 @@ pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {
 async fn guard(cluster: &Cluster) -> Result<Finding, Error> {
     let bindings = cluster.api::<ValidatingAdmissionPolicyBinding>();
     let bindings = cluster.list(&bindings, &ListParams::default()).await;
-    let bindings =
-        match seen(bindings)? {
-            Ok(bindings) => bindings,
-            Err(words) => return Ok(GUARD.unknown(format!(
-                "whether the admission policies stand is not known: {words} (ClusterRole {VIEWER})"
-            ))),
-        };
+    let bindings = match seen(bindings)? {
+        Ok(bindings) => bindings,
+        Err(words) => {
+            return Ok(GUARD.unknown(format!(
+                "the admission policies could not be checked: {words} (ClusterRole {VIEWER})"
+            )));
+        }
+    };
     let names: BTreeSet<String> = bindings.iter().map(ResourceExt::name_any).collect();
     let stands = |end: &&str| {
         names
@@ -75,7 +76,7 @@ async fn guard(cluster: &Cluster) -> Result<Finding, Error> {
     Ok(match missing.is_empty() {
         true => GUARD.well("the admission policies of the operator are bound"),
         false => GUARD.fails(format!(
-            "no binding of a ValidatingAdmissionPolicy of the operator ends with {}: nothing limits what a stolen token of it could do, and nothing says who may give a human's word; apply deploy/admission.yaml, or set admissionPolicies.enabled in the chart",
+            "no ValidatingAdmissionPolicyBinding of the operator ends with {}, so neither its token nor manual confirmations are limited; apply deploy/admission.yaml, or set admissionPolicy.enabled in the chart",
             missing.join(", ")
         )),
     })

@@ -10,6 +10,7 @@ use fencing_cluster::slim::SlimNode;
 use fencing_cluster::text::listed;
 use fencing_core::control::OFF_WHILE_RUNNING;
 use fencing_core::observed::NodeView;
+use fencing_core::quiesce::counted;
 use fencing_core::select::governing;
 use kube::ResourceExt;
 use kube::api::ListParams;
@@ -95,14 +96,14 @@ fn controlled(
 
 fn of_devices(devices: &[FenceDevice]) -> Vec<Finding> {
     if devices.is_empty() {
-        return vec![NO_DEVICE.warns("there is no FenceDevice: no machine can be proven down but by a human's word; write one for each node (kubectl explain fencedevice.spec)")];
+        return vec![NO_DEVICE.warns("there is no FenceDevice, so machines are confirmed off only by hand; write one for each node (kubectl explain fencedevice.spec)")];
     }
     let not_ready = devices.iter().filter_map(unready);
     let not_ready: Vec<Finding> = not_ready.map(|it| DEVICES.fails(it)).collect();
     match not_ready.is_empty() {
         true => vec![DEVICES.well(format!(
-            "{} FenceDevice(s) answer for the right machines",
-            devices.len()
+            "{} verified for the right machines",
+            counted(devices.len(), "FenceDevice")
         ))],
         false => not_ready,
     }
@@ -110,7 +111,7 @@ fn of_devices(devices: &[FenceDevice]) -> Vec<Finding> {
 
 fn of_policies(policies: &[NodeFencingPolicy]) -> Vec<Finding> {
     if policies.is_empty() {
-        return vec![POLICIES.fails("there is no NodeFencingPolicy: nothing is fenced; write one (kubectl explain nodefencingpolicy.spec)")];
+        return vec![POLICIES.fails("there is no NodeFencingPolicy, so nothing is fenced; write one (kubectl explain nodefencingpolicy.spec)")];
     }
     let of_policy = |policy: &NodeFencingPolicy| {
         let name = policy.name_any();
@@ -119,9 +120,9 @@ fn of_policies(policies: &[NodeFencingPolicy]) -> Vec<Finding> {
         let mode = status.and_then(|it| Some(it.effective.as_ref()?.mode));
         let mode = mode.unwrap_or(policy.spec.procedure.fence.mode);
         match ready {
-            None => POLICIES.fails(format!("NodeFencingPolicy {name}: the operator has not looked at it yet")),
+            None => POLICIES.fails(format!("NodeFencingPolicy {name}: the operator has not processed it yet")),
             Some(ready) if ready.status != "True" => POLICIES.fails(format!("NodeFencingPolicy {name} is not ready: {}: {}", ready.reason, ready.message)),
-            Some(_) if mode == FenceMode::Observe => POLICIES.warns(format!("NodeFencingPolicy {name} only observes now: it says what it would do and does nothing; set fence.mode when you trust it")),
+            Some(_) if mode == FenceMode::Observe => POLICIES.warns(format!("NodeFencingPolicy {name} is in mode Observe and only reports; set fence.mode when you trust it")),
             Some(ready) if ready.message.contains("; warning: ") => POLICIES.warns(format!("NodeFencingPolicy {name} acts, mode {mode:?}: {}", ready.message)),
             Some(ready) => POLICIES.well(format!("NodeFencingPolicy {name} acts, mode {mode:?}: {}", ready.message)),
         }
@@ -140,8 +141,8 @@ fn protected(policies: &[NodeFencingPolicy], nodes: &[NodeView]) -> Finding {
         .collect();
     match (unprotected.is_empty(), left.is_empty()) {
         (true, true) => NODES.well(format!("all {} nodes are protected", nodes.len())),
-        (true, false) => NODES.warns(format!("{} node(s) are protected; no policy selects {}", selected.len(), listed(&left, "", NAMED_MAX))),
-        (false, _) => NODES.fails(format!("{} could not be fenced: no device of their policy's levels is ready; kubectl get fencedevices, and write the ones that are missing", listed(&unprotected, "", NAMED_MAX))),
+        (true, false) => NODES.warns(format!("{} protected; no policy selects {}", counted(selected.len(), "node"), listed(&left, "", NAMED_MAX))),
+        (false, _) => NODES.fails(format!("{} cannot be fenced (no FenceDevice of their policy's levels is Ready); see kubectl get fencedevices, and write the missing ones", listed(&unprotected, "", NAMED_MAX))),
     }
 }
 

@@ -16,6 +16,7 @@ use super::output::{Content, Form, forms, print, serialized, written};
 use super::table::wrapped;
 use super::time::time;
 use fencing_api::policy::NodeFencingPolicy;
+use fencing_core::quiesce::counted;
 use fencing_drivers::clock::since_boot;
 use jiff::SignedDuration;
 use schemars::JsonSchema;
@@ -295,10 +296,10 @@ fn told(findings: &[Finding], is_shown: fn(&Finding) -> bool) -> String {
     }
     let count = |mark: Mark| findings.iter().filter(|it| it.status == mark).count();
     text + &format!(
-        "\n{} ok, {} not known, {} warning(s), {} failed\n",
+        "\n{} ok, {} unknown, {}, {} failed\n",
         count(Mark::Ok),
         count(Mark::Unknown),
-        count(Mark::Warning),
+        counted(count(Mark::Warning), "warning"),
         count(Mark::Failed)
     )
 }
@@ -355,7 +356,7 @@ fleet
        pods reach its address [devices]
        see docs/runbooks/FenceDeviceUnreachable.md#diagnosis
 
-2 ok, 0 not known, 0 warning(s), 1 failed
+2 ok, 0 unknown, 0 warnings, 1 failed
 "
         );
     }

@@ -85,7 +85,11 @@ fn of_others(policies: &[NodeFencingPolicy]) -> Vec<Finding> {
     let told: Vec<Finding> = told.collect();
     match told.is_empty() {
         true => {
-            vec![OTHERS.well("nobody else is seen that fences, restarts or deletes these nodes")]
+            vec![
+                OTHERS.well(
+                    "no other component was found that fences, restarts or deletes these nodes",
+                ),
+            ]
         }
         false => told,
     }
@@ -107,7 +111,7 @@ fn of_drivers(drivers: Result<Vec<CSIDriver>, String>) -> Finding {
     );
     match free.is_empty() {
         true => DRIVERS.well(words),
-        false => DRIVERS.well(format!("{words}; those of {} are not attached: the proof of power is all that a fence waits for", or_no(&names(&free)))),
+        false => DRIVERS.well(format!("{words}; those of {} are not attached, and their release waits only for the power-off proof", or_no(&names(&free)))),
     }
 }
 
@@ -122,7 +126,7 @@ fn or_no(names: &[String]) -> String {
 fn forced(managers: Result<Vec<Pod>, String>) -> Finding {
     let managers = match managers {
         Ok(managers) if !managers.is_empty() => managers,
-        Ok(_) => return FORCED.unknown(format!("the controller-manager is no pod of this cluster: whether it runs with {FLAG} only whoever runs it can tell; without it volumes of a silent node are detached after six minutes, its machine running or not")),
+        Ok(_) => return FORCED.unknown(format!("{FLAG} of kube-controller-manager could not be read (no pod), and without it running machines lose volumes after six minutes; ask the cluster's provider")),
         Err(words) => return FORCED.unknown(words),
     };
     let has_flag = |pod: &Pod| flag([pod], FLAG) == Some("true");
@@ -133,7 +137,7 @@ fn forced(managers: Result<Vec<Pod>, String>) -> Finding {
         .collect();
     match without.is_empty() {
         true => FORCED.well(format!("the controller-manager runs with {FLAG}")),
-        false => FORCED.warns(format!("{} runs without {FLAG}: it detaches volumes of a silent node after six minutes, its machine running or not; set it", listed(&without, "", NAMED_MAX))),
+        false => FORCED.warns(format!("{} runs without {FLAG}, so volumes of a running machine may be detached after six minutes; set it", listed(&without, "", NAMED_MAX))),
     }
 }
 
@@ -141,7 +145,7 @@ fn forced(managers: Result<Vec<Pod>, String>) -> Finding {
 async fn alerts(cluster: &Cluster) -> Finding {
     let path = "/apis/monitoring.coreos.com/v1/prometheusrules?labelSelector=app.kubernetes.io%2Fname%3Dnode-fencing-operator&limit=1";
     let unknown = |why: &str| {
-        ALERTS.unknown(format!("whether anybody is paged is not known: {why}; load the rules into your Prometheus (metrics.prometheusRule.enabled in the chart, or its plain file)"))
+        ALERTS.unknown(format!("alert rules could not be checked: {why}; load the rules into your Prometheus (metrics.prometheusRule.enabled in the chart, or its plain file)"))
     };
     let groups = match cluster.raw("/apis").await {
         Ok(groups) => groups,
@@ -150,14 +154,14 @@ async fn alerts(cluster: &Cluster) -> Finding {
     let names = groups.get("groups").and_then(Value::as_array);
     let mut names = names.into_iter().flatten().filter_map(|it| it.get("name"));
     if !names.any(|it| it == "monitoring.coreos.com") {
-        return unknown("this cluster has no Prometheus Operator whose rules could be seen");
+        return unknown("this cluster has no Prometheus Operator");
     }
     match cluster.raw(path).await {
         Ok(found) => {
             let items = found.get("items").and_then(Value::as_array);
             match items.is_none_or(Vec::is_empty) {
-                true => ALERTS.warns("there is no PrometheusRule of the operator: nobody is paged when a fence is stuck; set metrics.prometheusRule.enabled in the chart"),
-                false => ALERTS.well("the PrometheusRule of the operator is there"),
+                true => ALERTS.warns("there is no PrometheusRule of the operator, so a stuck fence alerts no one; set metrics.prometheusRule.enabled in the chart"),
+                false => ALERTS.well("the PrometheusRule of the operator exists"),
             }
         }
         Err(Error::Refused(words)) => unknown(&words),

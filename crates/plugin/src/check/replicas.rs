@@ -55,15 +55,15 @@ fn versions(deployments: &[Deployment]) -> Finding {
         shown.find(|it| it.and_then(|it| version::go_together(own, it)) == goes)
     };
     if let Some(Some(other)) = is(Some(false)) {
-        return VERSION.warns(format!("the operator is {other} and this plugin {own}: it goes with its own minor version of the operator, the one before and the one after; take another plugin"));
+        return VERSION.warns(format!("this plugin is {own} and the operator {other}, more than one minor version apart; install the plugin of the operator's version"));
     }
     match (is(Some(true)), is(None)) {
         (None, None) => VERSION.unknown("there is no Deployment of the operator to compare with".to_owned()),
         (_, Some(other)) => VERSION.unknown(format!(
-            "the operator shows {}, as a build of one's own may: whether this plugin, {own}, goes with it is not known; take the one that was built with it",
+            "the operator's build shows no version ({}), so this plugin ({own}) cannot be compared; use the plugin that was built with it",
             other.map_or_else(|| "no version".to_owned(), |it| format!("the version `{it}`"))
         )),
-        (Some(_), None) => VERSION.well(format!("this plugin, {own}, goes with the operator")),
+        (Some(_), None) => VERSION.well(format!("this plugin, {own}, matches the operator")),
     }
 }
 
@@ -73,25 +73,23 @@ fn replicas(pods: &[Pod], namespace: &str) -> Finding {
     let nodes: BTreeSet<String> = ready.iter().filter_map(node).collect();
     let way_out = format!("see kubectl -n {namespace} get pods -l {OPERATOR} -o wide");
     match (ready.len(), nodes.len()) {
-        (0, _) => REPLICAS.fails(format!("no pod of the operator is ready in namespace {namespace}: nothing is fenced; {way_out}, or name another namespace with --operator-namespace")),
-        (1, _) => REPLICAS.warns(format!("one pod of the operator is ready, {}: if its own node fails, nobody fences it; run two (replicas in the chart), {way_out}", ready.first().map(|it| it.name_any()).unwrap_or_default())),
-        (many, 1) => REPLICAS.warns(format!("all {many} pods of the operator are on one node, {}: if that fails, nobody fences it; {way_out}", nodes.first().map(String::as_str).unwrap_or_default())),
+        (0, _) => REPLICAS.fails(format!("no pod of the operator is ready in namespace {namespace}, so nothing is fenced; {way_out}, or name another namespace with --operator-namespace")),
+        (1, _) => REPLICAS.warns(format!("one pod of the operator is ready, {}, so its own node cannot be fenced; run two replicas (replicas in the chart), {way_out}", ready.first().map(|it| it.name_any()).unwrap_or_default())),
+        (many, 1) => REPLICAS.warns(format!("all {many} pods of the operator are on one node, {}, which cannot be fenced; {way_out}", nodes.first().map(String::as_str).unwrap_or_default())),
         (many, on) => REPLICAS.well(format!("{many} pods of the operator are ready, on {on} nodes")),
     }
 }
 
 fn leader(lease: Option<&Lease>, namespace: &str, now: Timestamp) -> Finding {
     let name = names::LEASE;
-    let way_out = format!(
-        "see kubectl -n {namespace} get pods and the operator's log; until one leads nothing is fenced"
-    );
+    let way_out = format!("see kubectl -n {namespace} get pods and the operator's log");
     let Some(leader) = Leader::of(lease) else {
         return LEADER.fails(format!(
             "no replica has the Lease {namespace}/{name}: {way_out}"
         ));
     };
     let told = format!(
-        "{} has the Lease {namespace}/{name} and renewed it {} ago",
+        "{} holds the Lease {namespace}/{name} and renewed it {} ago",
         leader.name,
         age(leader.renewed, now)
     );

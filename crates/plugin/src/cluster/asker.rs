@@ -39,7 +39,7 @@ impl Cluster {
         let name = name.filter(|it| !it.is_empty());
         Ok(Asker {
             name: name.ok_or_else(|| {
-                Error::Config("the API server does not say who you are".to_owned())
+                Error::Config("the API server does not report who you are".to_owned())
             })?,
             at: at.unwrap_or_else(|| {
                 complain(NO_DATE);

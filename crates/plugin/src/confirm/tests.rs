@@ -19,8 +19,8 @@ worker-1-bmc   Off         2m ago
 pdu            <unknown>   <never>
 worker-1-bmc read Off 2m ago or longer; if a level of the incident has it, no
 confirmation may be needed
-The incident is Pending: the operator has not started it yet; if that lasts, see
-`kubectl fence check`
+The incident is Pending: the operator has not started it yet; see `kubectl fence
+check` if that lasts
 1 pod is bound to it
 NAMESPACE   POD          VOLUMES
 shop        postgres-0   1

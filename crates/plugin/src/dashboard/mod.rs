@@ -45,7 +45,7 @@ Examples:
       ssh -L 8090:127.0.0.1:8090 HOST kubectl fence dashboard --port 8090
 
 It reads with your own rights and writes nothing. The address is good until the
-command ends; whoever has it, on this machine, sees what you see.";
+command ends; everyone who has it, on this machine, sees what you see.";
 
 /// Show the fleet and its incidents in a browser, live and read-only
 #[derive(Debug, clap::Args)]
@@ -71,7 +71,7 @@ fn loopback(text: &str) -> Result<IpAddr, String> {
     match address.is_loopback() {
         true => Ok(address),
         false => Err(
-            "must be a loopback address (127.0.0.1 or ::1): whoever reached the page from elsewhere would read with your rights; forward the port instead, ssh -L 8090:127.0.0.1:8090 HOST".to_owned(),
+            "must be a loopback address (127.0.0.1 or ::1), for the page has your rights; use a tunnel: ssh -L 8090:127.0.0.1:8090 HOST".to_owned(),
         ),
     }
 }
@@ -198,7 +198,7 @@ async fn keep_time(cluster: Cluster, live: Arc<Live>, changed: Arc<Notify>) {
 fn token() -> Result<String, String> {
     let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes).map_err(|error| {
-        format!("this machine gives no random bytes for the page's address: {error}; try again")
+        format!("this machine returns no random bytes for the page's address: {error}; try again")
     })?;
     Ok(bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

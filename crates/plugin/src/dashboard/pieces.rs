@@ -113,8 +113,8 @@ fn trouble_of(what: &str, unread: Option<&str>, trouble: Option<&Trouble>) -> Ht
             }),
         ) => {
             let title = match what {
-                "connection" => "What is shown is old: no connection to the API server since ",
-                _ => "What is shown is old: not up to date since ",
+                "connection" => "This page is stale: no connection to the API server since ",
+                _ => "This page is stale: not up to date since ",
             };
             (Html::text(title).and(utc(*since)), &**words)
         }
@@ -148,7 +148,11 @@ fn summary(cells: &[Cell]) -> Html {
 fn policies(world: &World, now: Timestamp) -> Html {
     let policies = match &world.policies {
         Ok(policies) if policies.is_empty() => {
-            return Html::element("p", &[], "No NodeFencingPolicy exists: nothing is fenced.");
+            return Html::element(
+                "p",
+                &[],
+                "No NodeFencingPolicy exists, so nothing is fenced.",
+            );
         }
         Ok(policies) => policies,
         // Said above it.
@@ -166,7 +170,7 @@ fn policies(world: &World, now: Timestamp) -> Html {
             number(nodes.map(|it| it.selected)),
             number(nodes.map(|it| it.protected)),
             number(status.open_incidents),
-            Html::text(ready.map_or("the operator has not looked at it yet", |it| &it.message)),
+            Html::text(ready.map_or("the operator has not processed it yet", |it| &it.message)),
         ]
     };
     let titles = [
@@ -176,7 +180,7 @@ fn policies(world: &World, now: Timestamp) -> Html {
         "Nodes",
         "Protected",
         "Open",
-        "In the operator's words",
+        "Message of the operator",
     ];
     table("Policies", &titles, policies.iter().map(row).collect())
 }

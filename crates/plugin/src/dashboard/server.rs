@@ -47,7 +47,7 @@ type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 pub(super) async fn bind(address: SocketAddr) -> Result<TcpListener, String> {
     let bound = TcpListener::bind(address).await;
     bound.map_err(|error| {
-        format!("--port: {address} cannot be listened on: {error}; choose another port, or leave it out for a free one")
+        format!("--port: failed to listen on {address}: {error}; choose another port, or leave it out for a free one")
     })
 }
 

@@ -16,7 +16,7 @@ pub(super) const SCRIPT: &str = include_str!("dashboard.js");
 fn read_from(origin: &Origin<'_>) -> Html {
     let words = Html::text(format!("Read from {} with your rights, at ", origin.server));
     let words = words.and(utc(origin.now));
-    let note = "Scripts are off: the page loads itself anew every five seconds.";
+    let note = "Scripts are off: the page reloads every five seconds.";
     let note = Html::element("noscript", &[], Html::element("p", &[], note));
     Html::element("p", &[], words).and(note)
 }

@@ -28,7 +28,7 @@ pub const SCHEDULING: &str = "FailedScheduling";
 
 /// Why NodeFences and policies are not known where the operator is not.
 const NOT_INSTALLED: &str =
-    "the cluster does not know `nodefencing.io`: the operator is not installed";
+    "the cluster has no API group `nodefencing.io`: the operator is not installed";
 
 /// A list, and why it is not the whole of it.
 #[derive(Debug, Clone)]

@@ -13,7 +13,7 @@ const NAMED_MAX: usize = 4;
 /// The signatures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 pub enum Id {
-    /// A node with volumes is silent, and nobody fences it.
+    /// A node with volumes is silent, and is not fenced.
     D1,
     /// A node with volumes is silent, and is being fenced.
     D2,

@@ -47,7 +47,7 @@ Examples:
   Why does this pod not start?
       kubectl fence diagnose pod/db-0 -n shop
 
-  Who has this volume, and what would let it go?
+  Which node has this volume, and what would detach it?
       kubectl fence diagnose pvc/data-db-0 -n shop
 
   What waits for this node?
@@ -57,12 +57,12 @@ Examples:
       kubectl fence diagnose -A -o json
 
 What is found:
-  D1   a node with volumes is silent, and nobody fences it
+  D1   a node with volumes is silent, and is not fenced
   D2   a node with volumes is silent, and is being fenced
   D3   volumes do not detach: the storage refuses, or nothing answers
   D4   a rollout starts the new pod before the old one stops
   D5   two workloads share a volume that goes to one node
-  D6   a kubelet does not let go of a volume that no pod uses
+  D6   a kubelet does not release a volume that no pod uses
   D7   a VolumeAttachment of a node that is no more
   D8   pods that tolerate out-of-service, which no fence evicts
   D9   the storage says attached, the cluster knows nothing of it
@@ -75,11 +75,10 @@ What is found:
   D16  a volume is attached where no pod uses it
   D17  an error or a wait that none of the others explains
 
-It reads only, with your own rights; what you may not read is said to be not
-known. -o name prints the objects of what was found.
+It reads only, with your own rights; what you may not read is shown as unknown. -o name prints the objects of what was found.
 
-Exit codes: 0 nothing was found, 2 something was, or an incident calls for
-people, 3 nothing was found and a pod waits, as it does for some seconds while
+Exit codes: 0 nothing was found, 2 something was, or an incident requires
+action, 3 nothing was found and a pod waits, as it does for some seconds while
 a volume detaches: ask again (after 6 minutes, or 1 of an error, that is D17),
 1 failed, or nothing was found and not all could be read. A command line that
 cannot be used gives 2 as well, with nothing on standard output and a message
@@ -255,7 +254,7 @@ fn calls(facts: &Facts, scope: &Scope, findings: &[Finding]) -> Vec<Call> {
         let name = fence.name_any();
         (is_of_it(node) && is_untold).then(|| Call {
             words: format!(
-                "NodeFence {name} of node {node} calls for you: {reason}: {words}: see kubectl fence status {node}"
+                "NodeFence {name} of node {node} requires action: {reason}: {words}: see kubectl fence status {node}"
             ),
             fence: name,
         })
@@ -265,7 +264,7 @@ fn calls(facts: &Facts, scope: &Scope, findings: &[Finding]) -> Vec<Call> {
 
 fn absent(facts: &Facts, scope: &Scope) -> Error {
     let Scope::One(kind, namespace, name) = scope else {
-        return Error::No("nothing was asked about".to_owned());
+        return Error::No("nothing was selected".to_owned());
     };
     let (nodes, pods, claims) = (&facts.nodes, &facts.pods, &facts.claims);
     let named = kind.name();
@@ -288,7 +287,7 @@ fn absent(facts: &Facts, scope: &Scope) -> Error {
         None => Error::Cluster(ClusterError::Absent {
             kind: named.to_owned(),
             name: name.clone(),
-            way_out: format!("`{way_out}` lists those that there are{elsewhere}"),
+            way_out: format!("`{way_out}` lists the existing ones{elsewhere}"),
         }),
     }
 }
@@ -296,7 +295,7 @@ fn absent(facts: &Facts, scope: &Scope) -> Error {
 /// The way out of a missing right, as all commands have it.
 fn granted(role: &str) -> String {
     format!(
-        "Whoever runs the cluster can give you the right: kubectl create clusterrolebinding NAME --clusterrole={role} --user=YOU"
+        "An administrator can grant you the right: kubectl create clusterrolebinding NAME --clusterrole={role} --user=YOU"
     )
 }
 
@@ -318,7 +317,7 @@ fn told(diagnosis: &Diagnosis, scope: &Scope, now: Timestamp) -> String {
     }
     for waiting in &diagnosis.waiting {
         let words =
-            "none of D1 to D17 explains it; a detach in order takes some seconds, look again";
+            "none of D1 to D17 explains it; try again, since a regular detach takes some seconds";
         text += &wrapped(&format!("{waiting}: {words}"), 0);
     }
     for calls in &diagnosis.calls {
@@ -328,7 +327,7 @@ fn told(diagnosis: &Diagnosis, scope: &Scope, now: Timestamp) -> String {
         return text
             + &wrapped(
                 &format!(
-                    "In what could be read nothing of D1 to D17 was found {}: whether there is something is not known",
+                    "In what could be read nothing of D1 to D17 was found {}; the rest is unknown",
                     scope.told()
                 ),
                 0,

@@ -108,7 +108,7 @@ fn the_checklist_of_a_claim_has_all_that_hangs_on_it() {
         "Bound ReadWriteOnce",
         "pv-1 Bound, handle vol-1",
         "attached on node worker-1 (csi-1)",
-        "its volumes are attached; on 0 node(s), not on worker-2, worker-1",
+        "its volumes are attached; on 0 nodes, not on worker-2, worker-1",
         "Amazon EBS (Block)",
         "D4: the rollout of deployment db",
     ] {
@@ -143,8 +143,8 @@ PersistentVolumeClaim shop/data
   Used by       shop/db-new
   Volume        pv-1 Bound, handle vol-1
   Attachments   pv-1 attached on node worker-1 (csi-1)
-  CSI driver    ebs.csi.aws.com: there is no CSIDriver of it; on 0 node(s), not
-                on worker-2
+  CSI driver    ebs.csi.aws.com: there is no CSIDriver of it; on 0 nodes, not on
+                worker-2
   Attacher      <none>
   Backend       Amazon EBS (Block): ReadWriteMany as a raw block device only,
                 VolumeAttachments yes
@@ -157,10 +157,10 @@ PersistentVolumeClaim shop/data
                 https://github.com/kubernetes-sigs/aws-ebs-csi-driver/blob/master/docs/multi-attach.md
                 https://docs.aws.amazon.com/cli/latest/reference/ec2/detach-volume.html
 
-D1: node worker-1 is silent, and nobody fences it
+D1: node worker-1 is silent, and is not fenced
   Objects: node worker-1, pod shop/db-new, pv pv-1
   Cause: Kubernetes takes no volume from a node that may still write. Until the
-  machine is proven down, pods that need the volumes of worker-1 wait
+  machine is confirmed off, pods that need the volumes of worker-1 wait
   Seen:
     - node worker-1 has Ready Unknown for 10m
     - pod shop/db-new: Multi-Attach error for volume \"pv-1\" Volume is already
@@ -175,7 +175,7 @@ D1: node worker-1 is silent, and nobody fences it
     # give the node a label that a policy selects, or widen a policy's
     # nodeSelector
     kubectl label node worker-1 KEY=VALUE
-    # then have it fenced now
+    # then fence it now
     kubectl fence now worker-1 --reason \"WHY\"
 ";
 

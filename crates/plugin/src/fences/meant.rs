@@ -83,15 +83,15 @@ fn elsewhere(fences: &[NodeFence], name: &Name, is_meant: impl Fn(&NodeFence) ->
     };
     let (fence, node) = (fence.name_any(), &fence.spec.node_name);
     match of {
-        Kind::Node => format!("; of Node {node} there is NodeFence {fence}: say node/{node}"),
-        _ => format!("; NodeFence {fence} is of Node {node}: say nodefence/{fence}"),
+        Kind::Node => format!("; of Node {node} there is NodeFence {fence}: use node/{node}"),
+        _ => format!("; NodeFence {fence} is of Node {node}: use nodefence/{fence}"),
     }
 }
 
 fn ambiguous(fence: &NodeFence) -> Error {
     let name = fence.name_any();
     Error::No(format!(
-        "`{name}` is the name of a NodeFence, which is open and of Node {}, and of a Node: say which, nodefence/{name} or node/{name}",
+        "`{name}` is the name of an open NodeFence (of Node {}) and of a Node; use nodefence/{name} or node/{name}",
         fence.spec.node_name
     ))
 }
@@ -112,7 +112,7 @@ fn open_of<'a>(fences: &'a [NodeFence], name: &Name) -> Result<Option<&'a NodeFe
         false => Ok(Some(fence)),
         true if fence.name_any() != name.name => Ok(None),
         true => Err(Error::No(format!(
-            "NodeFence {} of Node {} has ended {}: {}; an incident that has ended never changes again",
+            "NodeFence {} of Node {} has ended {}: {}; an ended incident never changes",
             fence.name_any(),
             fence.spec.node_name,
             stage(fence),
@@ -130,7 +130,7 @@ pub fn absent(fences: &[NodeFence], name: &Name) -> Error {
     };
     let elsewhere = elsewhere(fences, name, |_| true);
     Error::No(format!(
-        "{none}{elsewhere}; `kubectl fence history` lists those that there are"
+        "{none}{elsewhere}; `kubectl fence history` lists the existing ones"
     ))
 }
 
@@ -170,7 +170,7 @@ mod tests {
         let both = [other, open];
         let refused = name(&both).expect_err("two");
         assert!(
-            refused.ends_with("say which, nodefence/worker-3 or node/worker-3"),
+            refused.ends_with("use nodefence/worker-3 or node/worker-3"),
             "{refused}"
         );
         // Who says what it is acts on nothing else.
@@ -219,12 +219,12 @@ mod tests {
             (
                 "w-3",
                 Kind::NodeFence,
-                "no NodeFence `w-3`; of Node w-3 there is NodeFence w-3-5c0ffee5: say node/w-3",
+                "no NodeFence `w-3`; of Node w-3 there is NodeFence w-3-5c0ffee5: use node/w-3",
             ),
             (
                 "w-3-5c0ffee5",
                 Kind::Node,
-                "NodeFence w-3-5c0ffee5 is of Node w-3: say nodefence/w-3-5c0ffee5",
+                "NodeFence w-3-5c0ffee5 is of Node w-3: use nodefence/w-3-5c0ffee5",
             ),
         ] {
             let told = told(name, of);

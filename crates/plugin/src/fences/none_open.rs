@@ -58,8 +58,8 @@ fn told(
             };
             return format!("{none}; `kubectl fence status` shows the open incidents");
         }
-        (Ok(None), _) => "there is no such Node any more".to_owned(),
-        (Err(unknown), _) => format!("how that Node is is not known: {unknown}"),
+        (Ok(None), _) => "there is no such Node".to_owned(),
+        (Err(unknown), _) => format!("its Node could not be read: {unknown}"),
         (Ok(Some(node)), policies) => match (node.view().ready(), policies) {
             (Ready::True, _) => "it is Ready".to_owned(),
             (Ready::Missing, _) => "its kubelet never reported".to_owned(),

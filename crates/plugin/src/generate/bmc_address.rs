@@ -76,9 +76,7 @@ impl BmcAddress {
     pub fn read(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if text.is_empty() {
-            return Err(
-                "`spec.bmc.address` is not set, so it has no BMC that anybody knows of".to_owned(),
-            );
+            return Err("`spec.bmc.address` is not set, so its BMC is unknown".to_owned());
         }
         if text.contains('@') {
             return Err(
@@ -117,7 +115,7 @@ impl BmcAddress {
                 address: url(&https(&host, port)),
             }),
             _ => Err(format!(
-                "`spec.bmc.address` has the scheme `{scheme}`, which is none of Metal3's that is known here"
+                "`spec.bmc.address` has the unknown scheme `{scheme}`"
             )),
         }
     }

@@ -127,9 +127,7 @@ impl Consumers {
         let namespace = reference.namespace_from(namespace);
         let key = (api_version.clone(), kind.clone());
         let Some(listed) = self.0.get(&key) else {
-            return Err(format!(
-                "{kind} ({api_version}) leads to no Node that is known here"
-            ));
+            return Err(format!("{kind} ({api_version}) leads to no known Node"));
         };
         let objects = listed
             .as_ref()

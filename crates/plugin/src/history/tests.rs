@@ -74,7 +74,7 @@ fn a_name_that_nobody_knows_is_refused_and_one_without_incidents_is_not() {
     let unknown = told("worker-2", Err("nodes is forbidden".to_owned())).expect("not refused");
     assert!(unknown.starts_with(none), "{unknown}");
     assert!(
-        unknown.ends_with("not known: nodes is forbidden"),
+        unknown.ends_with("could not be read: nodes is forbidden"),
         "{unknown}"
     );
     let refused = told("wroker-1", Ok(false)).expect_err("a typo");

@@ -33,7 +33,7 @@ pub fn article(fence: &NodeFence, now: Timestamp) -> Html {
         .and(section("Timeline", over_time(fence, &spans, &id, now)))
         .and(section("Words of people", people(fence)))
         .and(section("Proof: what devices read", proof(&status)))
-        .and(section("What was asked of devices", attempts(&status)))
+        .and(section("Power commands and readings", attempts(&status)))
         .and(section("Volumes", volumes(&status)))
         .and(section("Pods", pods(&status)))
         .and(section("Contradictions", contradictions(&status)))
@@ -117,7 +117,7 @@ fn overview(fence: &NodeFence, now: Timestamp) -> Html {
         ("Ended", Some(ended)),
         ("Took", lasted.map(Html::text)),
         ("Node uid", uid.map(|it| code(it))),
-        ("Boot that is fenced", boot.map(|it| code(it))),
+        ("Fenced boot", boot.map(|it| code(it))),
     ])
 }
 
@@ -127,8 +127,8 @@ fn asked(fence: &NodeFence) -> String {
     let reason = trigger.reason.as_deref().unwrap_or_default();
     match trigger.type_ {
         TriggerType::NodeCondition => format!("condition {}", condition(fence)),
-        TriggerType::Manual => format!("{user} asked for it: {reason}"),
-        TriggerType::External => "a taint that was found without its record".to_owned(),
+        TriggerType::Manual => format!("Requested by {user}: {reason}"),
+        TriggerType::External => "a taint found without its record".to_owned(),
     }
 }
 
@@ -162,7 +162,7 @@ fn moments(fence: &NodeFence, now: Timestamp) -> Html {
             ("What", Html::text(&moment.words)),
         ]
     });
-    columns("What happened, oldest first", rows)
+    columns("Events, oldest first", rows)
 }
 
 fn people(fence: &NodeFence) -> Html {
@@ -186,7 +186,7 @@ fn people(fence: &NodeFence) -> Html {
     let status = fence.status.as_ref();
     let refused = status.and_then(|it| it.confirmation_refused.as_ref());
     let refused = refused.map(|it| {
-        let words = format!("The confirmation counts for nothing any more: {it}");
+        let words = format!("The confirmation is no longer valid: {it}");
         Html::element("p", &[("class", &"alarm")], words)
     });
     table.and(refused.unwrap_or_default())
@@ -200,7 +200,7 @@ fn proof(status: &NodeFenceStatus) -> Html {
     let first = first.map_or(evidence.quiesced_time, |it| it.time);
     let rows = evidence.readings.iter().map(|it| {
         let device = match manual::is_word(&it.raw) {
-            true => "none: a human's word",
+            true => "none (manual confirmation)",
             false => &it.device,
         };
         vec![
@@ -270,10 +270,11 @@ fn pods(status: &NodeFenceStatus) -> Html {
     let Some(count) = status.pod_count else {
         return Html::default();
     };
-    let words = format!("{count} pod(s) had to leave the node. The record does not name them.");
+    let pods = fencing_core::quiesce::counted(count, "pod");
+    let words = format!("{pods} had to leave the node (not named in the record).");
     let stay = status.tolerating_pods.iter();
     Html::element("p", &[], words).and(columns(
-        "Pods that stay, because they tolerate the out-of-service taint",
+        "Pods that stay (they tolerate the out-of-service taint)",
         stay.map(|it| vec![("Pod", Html::text(it))]),
     ))
 }

@@ -52,13 +52,13 @@ fn ended(by: Kind) -> Option<&'static str> {
     Some(match by {
         // Only what came first has no name, and another clock may have dated it later.
         Kind::Unhealthy => "Until the node became unhealthy",
-        Kind::Opened => "Unhealthy, until it was noticed",
+        Kind::Opened => "Unhealthy, until it was detected",
         Kind::Due => "Unhealthy, within the policy's wait",
-        Kind::TakenUp => "Until the operator took it up",
-        Kind::Admitted => "Held, or waiting for a human",
-        Kind::ConfirmedDown => "Claimed, turned off, proven down",
+        Kind::TakenUp => "Until the operator started it",
+        Kind::Admitted => "Held, or waiting for an approval",
+        Kind::ConfirmedDown => "Claimed, turned off, confirmed off",
         Kind::Tainted => "Evidence stored, taint set",
-        Kind::Detached => "Pods and volumes leaving",
+        Kind::Detached => "Pods and volumes detaching",
         Kind::Untainted => "Waiting for the release",
         Kind::Ended => "Until the incident ended",
         Kind::People | Kind::Asked | Kind::Other => return None,

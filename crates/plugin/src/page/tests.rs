@@ -94,10 +94,10 @@ fn a_page_has_the_whole_record_with_absolute_and_relative_times() {
         "<caption>Readings, oldest first</caption>",
         "<caption>Attempts: 1 of 1 are on record</caption>",
         "<caption>Volumes: 0 of 1 had detached</caption>",
-        "3 pod(s) had to leave the node",
+        "3 pods had to leave the node",
         "<caption>Approval and confirmation</caption>",
         "<caption>Conditions of the NodeFence</caption>",
-        "counts for nothing any more",
+        "is no longer valid",
         "read On when others had read Off",
         "Action required",
         "<svg class=\"chart\" role=\"img\"",
@@ -212,7 +212,7 @@ fn a_human_s_word_stands_in_the_readings_as_one_and_names_no_device() {
         now: now(),
     };
     let page = incidents("worker-1", &[&fence], &origin);
-    let of_word = ">none: a human&#39;s word</th>";
+    let of_word = ">none (manual confirmation)</th>";
     assert_eq!(page.matches(of_word).count(), 1, "{page}");
     assert!(page.contains("confirmed by eve"), "{page}");
     assert!(!page.contains("manualConfirmation"), "{page}");

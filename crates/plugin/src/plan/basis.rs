@@ -4,6 +4,7 @@ use super::timeline::{Basis, Known};
 use crate::replica::flag;
 use fencing_api::fence::NodeFence;
 use fencing_api::fence_status::{AttemptAction, AttemptResult};
+use fencing_core::quiesce::counted;
 use k8s_openapi::api::core::v1::Pod;
 use std::collections::BTreeSet;
 
@@ -26,7 +27,7 @@ pub fn grace(said: Option<f64>, managers: Option<&[Pod]>, version: Option<&str>)
         return known(
             said,
             Basis::Flag,
-            format!("{FLAG} of kube-controller-manager is {said} s, as --grace says"),
+            format!("{FLAG} of kube-controller-manager is {said} s (--grace)"),
         );
     }
     if let Some(seconds) = managers.and_then(|it| go_duration(flag(it, FLAG)?)) {
@@ -44,7 +45,7 @@ pub fn grace(said: Option<f64>, managers: Option<&[Pod]>, version: Option<&str>)
     known(
         seconds,
         Basis::Default,
-        format!("the default of {FLAG} in Kubernetes {of}; say another one with --grace"),
+        format!("the default of {FLAG} in Kubernetes {of}; set another one with --grace"),
     )
 }
 
@@ -102,7 +103,8 @@ pub fn off(fences: &[NodeFence], devices: &BTreeSet<String>) -> Option<Known> {
     });
     median(
         took.collect(),
-        "off command(s) to its devices took in past incidents",
+        "off command",
+        "to its devices took in past incidents",
     )
 }
 
@@ -118,19 +120,20 @@ pub fn detach(fences: &[NodeFence], drivers: &BTreeSet<String>) -> Option<Known>
     });
     median(
         took.collect(),
-        "detach(es) of its drivers took in past incidents",
+        "detached volume",
+        "of its drivers took in past incidents",
     )
 }
 
 /// The middle one: one stuck incident of last year says little of the next.
-fn median(mut took: Vec<f64>, what: &str) -> Option<Known> {
+fn median(mut took: Vec<f64>, noun: &str, what: &str) -> Option<Known> {
     took.retain(|it| *it >= 0.0);
     took.sort_by(f64::total_cmp);
     let seconds = took.get(took.len() / 2).copied()?;
     Some(Known {
         seconds,
         basis: Basis::Records,
-        because: format!("the median of what {} {what}", took.len()),
+        because: format!("the median of what {} {what}", counted(took.len(), noun)),
     })
 }
 

@@ -103,7 +103,7 @@ pub async fn read(cluster: &Cluster, name: &str) -> Result<Facts, Error> {
         return Err(Error::Absent {
             kind: "Node".to_owned(),
             name: name.to_owned(),
-            way_out: "`kubectl get nodes` lists those that there are".to_owned(),
+            way_out: "`kubectl get nodes` lists the existing ones".to_owned(),
         });
     };
     let (policies, devices, fences, pods) = tokio::try_join!(

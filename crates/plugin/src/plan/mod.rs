@@ -229,7 +229,7 @@ fn course<'a>(facts: &Facts, grace: Known, judged: &'a Judged<'a>, pods: &[PodPl
         passed_over: judged.passed_over,
         hold: (!obstacles.is_empty()).then(|| {
             format!(
-                "until none of these is in the way: {}",
+                "until none of these obstacles is left: {}",
                 obstacles.join(", ")
             )
         }),

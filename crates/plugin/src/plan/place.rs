@@ -262,7 +262,7 @@ pub fn overlooked(spec: &PodSpec) -> Option<String> {
         .collect();
     (!found.is_empty()).then(|| {
         format!(
-            "its {} may rule nodes out, and were not looked at",
+            "its {} may exclude nodes, and were not checked",
             found.join(", ")
         )
     })

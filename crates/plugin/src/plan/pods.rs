@@ -98,7 +98,7 @@ fn first(pod: &Pod, scene: &Scene<'_>) -> PodPlan {
     plan.volumes = scene.storage.of_pod(pod, scene.nodes, scene.dead);
     plan.notes = notes::of(pod, &plan, owner, scene);
     let Some(owner) = owner else {
-        plan.settle(Outcome::Gone, Reason::NoController, "no controller made it: it is deleted, and nobody makes another one; make it of a Deployment or a StatefulSet");
+        plan.settle(Outcome::Gone, Reason::NoController, "it has no controller: it is deleted and not created again; run it by a Deployment or a StatefulSet");
         return plan;
     };
     if let Some(message) = hangs(pod, owner) {
@@ -138,7 +138,7 @@ fn stays_or_ends(
         );
     } else if view.tolerates_out_of_service && !(scene.deletes_node && view.attachable) {
         let message = format!(
-            "tolerates out-of-service and the claim for ever: it is not evicted, its volumes stay attached, and it stays bound to Node {dead}; take the toleration away, or limit it by tolerationSeconds"
+            "it tolerates out-of-service and the claim for ever, so it and its volumes stay on Node {dead}; remove the toleration, or limit it by tolerationSeconds"
         );
         plan.settle(Outcome::Stays, Reason::ToleratesOutOfService, message);
     } else {
@@ -168,7 +168,7 @@ fn hangs(pod: &Pod, owner: &OwnerReference) -> Option<String> {
         return None;
     }
     Some(format!(
-        "finalizer {} keeps its object after it is deleted: {} {} makes the next one only when whoever set that has taken it away",
+        "finalizer {} keeps its object after deletion: {} {} creates the next one only after its owner has removed it",
         finalizers.join(", "),
         owner.kind,
         owner.name
@@ -194,7 +194,11 @@ fn by_volumes(plan: &mut PodPlan) {
 /// Looks for a node that takes it.
 fn seat(plan: &mut PodPlan, pod: &Pod, machines: Option<&mut [Machine]>, scene: &Scene<'_>) {
     let Some(machines) = machines else {
-        plan.settle(Outcome::Unknown, Reason::RightMissing, "whether another node has room for it is not known: you may not list the pods of the cluster");
+        plan.settle(
+            Outcome::Unknown,
+            Reason::RightMissing,
+            "room on other nodes is unknown (you may not list the pods of the cluster)",
+        );
         return;
     };
     let spec = pod.spec.as_ref();
@@ -208,7 +212,7 @@ fn seat(plan: &mut PodPlan, pod: &Pod, machines: Option<&mut [Machine]>, scene: 
         Ok(node) if plan.outcome == Outcome::Recovers => {
             let words = with_data(plan);
             plan.message =
-                format!("another one is made and starts elsewhere (Node {node} has room){words}");
+                format!("another one is created elsewhere (Node {node} has room){words}");
             plan.notes.extend(spec.and_then(place::overlooked));
             return;
         }
@@ -216,11 +220,11 @@ fn seat(plan: &mut PodPlan, pod: &Pod, machines: Option<&mut [Machine]>, scene: 
         Err(nowhere) => nowhere,
     };
     let (reason, message) = match nowhere {
-        Nowhere::NoOtherNode => (Reason::NoOtherNode, "there is no other node that is Ready and not cordoned".to_owned()),
+        Nowhere::NoOtherNode => (Reason::NoOtherNode, "no other node is Ready and not cordoned".to_owned()),
         Nowhere::Tainted(taint) => (Reason::NoMatchingNode, format!("every other node has a taint that it does not tolerate, such as {taint}")),
         Nowhere::NoMatch => (Reason::NoMatchingNode, "no other usable node has the labels that its nodeSelector or its required node affinity wants".to_owned()),
-        Nowhere::VolumesElsewhere => (Reason::VolumeOutOfReach, "no other usable node is where its volumes can be reached".to_owned()),
-        Nowhere::NoRoom(short) => (Reason::NoRoom, format!("no other node has room for it beside the others of this node: it asks for {short}; add a node, or ask for less")),
+        Nowhere::VolumesElsewhere => (Reason::VolumeOutOfReach, "no other usable node can reach its volumes".to_owned()),
+        Nowhere::NoRoom(short) => (Reason::NoRoom, format!("no other node has room for it beside the others of this node (it requests {short}); add a node, or request less")),
     };
     plan.settle(
         Outcome::Waits,
@@ -243,7 +247,7 @@ fn with_data(plan: &PodPlan) -> String {
     ];
     let told = told.into_iter().filter(|(count, _)| *count > 0);
     let told: Vec<String> = told
-        .map(|(count, what)| format!("{count} volume(s) {what}"))
+        .map(|(count, what)| format!("{} {what}", fencing_core::quiesce::counted(count, "volume")))
         .collect();
     match told.is_empty() {
         true => String::new(),

@@ -58,13 +58,11 @@ pub fn present(node: &NodeView, created: Option<Timestamp>, world: &World<'_>) -
         let (reason, goes_on) = match fence.spec.procedure.fence.mode {
             FenceMode::Observe => (OBSERVED, "it only observes"),
             _ if fence.spec.desired_state == DesiredState::Released => {
-                (STUCK, "somebody has let go of it")
+                (STUCK, "it was released by a user")
             }
-            _ if fences::escalated(fence).is_some() => (STUCK, "it calls for somebody"),
-            _ if waits_its_turn(fence) => {
-                (OPEN, "it is held, and goes on by itself once that is over")
-            }
-            _ if fences::is_awaited(fence) => (STUCK, "it waits for an answer"),
+            _ if fences::escalated(fence).is_some() => (STUCK, "it requires action"),
+            _ if waits_its_turn(fence) => (OPEN, "it is held, and resumes by itself"),
+            _ if fences::is_awaited(fence) => (STUCK, "it waits for an approval"),
             _ if fences::held(fence).is_some() => (STUCK, "it is held"),
             FenceMode::ConfirmOnly | FenceMode::PowerOff => (OPEN, "it goes on"),
         };

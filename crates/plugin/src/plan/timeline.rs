@@ -226,7 +226,7 @@ fn detected(sum: &mut Sum, course: &Course<'_>) {
         grace.seconds + 2.0 * MONITOR,
     );
     let because = format!(
-        "{}; {RENEWAL} s less if the kubelet has just not renewed its Lease yet, {} s more as node-lifecycle looks every {MONITOR} s",
+        "{}; {RENEWAL} s less just before the kubelet renews its Lease, {} s more by node-lifecycle's period of {MONITOR} s",
         grace.because,
         2.0 * MONITOR
     );
@@ -238,7 +238,7 @@ fn detected(sum: &mut Sum, course: &Course<'_>) {
     if let Some(takeover) = course.takeover {
         let rest = (takeover - grace.seconds).max(0.0);
         let because = format!(
-            "the operator's leader is on this node: another replica takes over {takeover} s after the power loss, and counts the policy's wait from then on"
+            "the operator's leader is on this node: another replica takes over {takeover} s after the power loss, and counts the policy's wait from then"
         );
         sum.step("Takeover", known(rest, Basis::Default, because));
     }
@@ -264,7 +264,7 @@ fn fenced(
     spec: &NodeFencingPolicySpec,
 ) -> Option<Marks> {
     if course.passed_over > 0.0 {
-        let because = "fence levels before the one that is ready now are asked first, so long at most, and nothing is claimed meanwhile (`fence.levels[].timeoutSeconds`)";
+        let because = "earlier fence levels are asked first, at most for this time, and nothing is claimed meanwhile (`fence.levels[].timeoutSeconds`)";
         let passed_over = known(course.passed_over, Basis::Policy, because);
         sum.between("EarlierLevels", passed_over, (0.0, course.passed_over));
     }
@@ -273,7 +273,7 @@ fn fenced(
         known(
             CLAIM,
             Basis::Measured,
-            "measured, docs/figures.md; the devices have been asked before",
+            "measured, docs/figures.md; the devices were read before",
         ),
     );
     let claimed = sum.at;
@@ -299,7 +299,7 @@ fn fenced(
             known(
                 OFF,
                 Basis::Assumed,
-                "what the device takes for the command; a guess: seconds with most BMCs, `fence.levels[].timeoutSeconds` at most",
+                "time of the device for the command, estimated: seconds with most BMCs, `fence.levels[].timeoutSeconds` at most",
             )
         };
         sum.step("TurnOff", course.off.clone().unwrap_or_else(guess));
@@ -337,7 +337,7 @@ fn moved(
     match recovery.pod_deletion {
         PodDeletion::Expedited => sum.step("Evict", known(0.0, Basis::Measured, "the operator deletes the stuck pods in the same step (`recovery.podDeletion: Expedited`)")),
         PodDeletion::PodGC => {
-            let because = format!("pod GC looks every {GC} s: half of that on average (`recovery.podDeletion: PodGC`)");
+            let because = format!("pod GC runs every {GC} s: half of that on average (`recovery.podDeletion: PodGC`)");
             sum.between("Evict", known(GC / 2.0, Basis::Default, because), (0.0, GC));
         }
     }
@@ -347,7 +347,7 @@ fn moved(
             known(
                 DETACH,
                 Basis::Assumed,
-                "what the CSI driver takes, and no incident of this cluster tells: a guess",
+                "time of the CSI driver, estimated (no incident of this cluster shows it)",
             )
         };
         sum.step("Detach", course.detach.clone().unwrap_or_else(guess));
@@ -358,14 +358,14 @@ fn moved(
         known(
             0.0,
             Basis::Measured,
-            "the next pods are made and given nodes meanwhile",
+            "the next pods are created and scheduled meanwhile",
         ),
     );
     let start = || {
         known(
             START,
             Basis::Measured,
-            "attach and start; measured with an image that is there, docs/figures.md",
+            "attach and start, measured with an image on the node, docs/figures.md",
         )
     };
     sum.step("Start", course.start.clone().unwrap_or_else(start));

@@ -41,7 +41,8 @@ fn summary(plan: &Plan) -> String {
     let pods = match missing {
         0 if lost == 0 => "everything on it would recover".to_owned(),
         0 => format!(
-            "everything on it would run again, {lost} pod(s) without what was on the node alone"
+            "everything on it would run again, {} without data that was on the node alone",
+            fencing_core::quiesce::counted(lost, "pod")
         ),
         some => format!(
             "{some} of its {} pods would not recover by themselves",
@@ -69,7 +70,8 @@ fn summary(plan: &Plan) -> String {
         ),
         (0, None) => format!("{when}, it would be fenced, and {pods}"),
         (obstacles, _) => format!(
-            "{when}, it would NOT be fenced by itself: {obstacles} thing(s) in the way; without a fence Kubernetes replaces what needs neither a volume of the node nor a fixed name, five minutes after the node is Unknown by default. With them out of the way, {pods}"
+            "{when}, it would NOT be fenced by itself ({}), and Kubernetes would replace only pods without its volumes, after five minutes. Without obstacles, {pods}",
+            fencing_core::quiesce::counted(obstacles, "obstacle")
         ),
     };
     now + &wrapped(&words, 0)
@@ -131,7 +133,7 @@ fn timeline(timeline: &Timeline) -> String {
     let range = timeline.earliest_seconds.zip(timeline.latest_seconds);
     if let Some((earliest, latest)) = range {
         let words = format!(
-            "The last step ends between {} and {}, as far as anything bounds it; -o json tells more of each number",
+            "The last step ends between {} and {}, where bounded; -o json shows the source of each number",
             time(earliest),
             time(latest)
         );
@@ -139,7 +141,7 @@ fn timeline(timeline: &Timeline) -> String {
     }
     if let Some(after) = timeline.after_hold_seconds {
         let words = format!(
-            "The last pod would run about {} after nothing holds it any more",
+            "The last pod would run about {} after the hold is lifted",
             time(after)
         );
         text += &wrapped(&words, 0);

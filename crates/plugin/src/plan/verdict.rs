@@ -232,7 +232,7 @@ fn of_node(obstacles: &mut Vec<Obstacle>, fleet: &Fleet<'_>) {
         obstacles.push(told(&Known::OutOfService(mark), fleet.node, None));
     }
     if fleet.replicas.is_some_and(|it| it.elsewhere == 0) {
-        let message = "no other node has a ready pod of the operator: nobody is left to fence this one; run two replicas on different nodes, see `kubectl fence check`";
+        let message = "no other node has a ready pod of the operator that could fence this one; run two replicas on different nodes, see `kubectl fence check`";
         obstacles.push(obstacle("NoReplica", message));
     }
 }
@@ -267,7 +267,7 @@ fn by_policy(
     if let Some(kept_off) = exclusion(policy, dead, at) {
         let resume = match kept_off.reason {
             HeldBy::Paused => format!(
-                "; if you know why it stands: kubectl fence resume {name} --name WHOSE --reason WHY"
+                "; if you know its reason: kubectl fence resume {name} --name WHOSE --reason WHY"
             ),
             _ => String::new(),
         };
@@ -279,14 +279,14 @@ fn by_policy(
     }
     if effective.approval == ApprovalMode::Manual {
         let message = format!(
-            "policy {name} waits for a human (`fence.approval.mode` is Manual); {}",
+            "policy {name} waits for an approval (`fence.approval.mode` is Manual); {}",
             once_open("approve", &dead.name)
         );
         obstacles.push(obstacle(HeldBy::AwaitingApproval.as_str(), message));
     }
     if policy.spec.procedure.recovery.strategy == RecoveryStrategy::None {
         let message = format!(
-            "policy {name} ends with the proof (`recovery.strategy` is None): no pod and no volume is freed by the operator"
+            "policy {name} ends with the proof (`recovery.strategy` is None): the operator deletes no pod and detaches no volume"
         );
         obstacles.push(obstacle("RecoveryNone", message));
     }
@@ -296,7 +296,7 @@ fn by_policy(
         let back = name_some(coming_back(&pods));
         if !back.is_empty() {
             let message = format!(
-                "{back} tolerates everything and has a volume, and whoever makes it may bind the next one to this node again: no volume is taken from it (`recovery.strategy: DeleteNode`)"
+                "{back} tolerates every taint, has a volume and may be bound to this node again, so no volume is detached (`recovery.strategy: DeleteNode`)"
             );
             obstacles.push(obstacle(HeldBy::PodComesBack.as_str(), message));
         }

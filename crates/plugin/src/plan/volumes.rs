@@ -115,14 +115,14 @@ impl Storage {
             return Some(plain("ephemeral", Fate::Lost, message));
         }
         if volume.empty_dir.is_some() {
-            let message = format!("emptyDir {name} begins empty: what is in it is lost");
+            let message = format!("emptyDir {name} starts empty: its data is lost");
             return Some(plain("emptyDir", Fate::Lost, message));
         }
         if let Some(path) = &volume.host_path {
             return match is_written(pod, name) {
                 true => {
                     let message = format!(
-                        "hostPath {} stays on Node {dead} with all that is in it; elsewhere the pod finds what that node has there",
+                        "hostPath {} stays on Node {dead} with its data; elsewhere the pod reads that node's path",
                         path.path
                     );
                     Some(plain("hostPath", Fate::StaysBehind, message))
@@ -132,7 +132,7 @@ impl Storage {
         }
         let (source, fate) = inline(volume)?;
         let message = match fate {
-            Fate::Shared => format!("{source} {name} is mounted anew wherever the pod starts"),
+            Fate::Shared => format!("{source} {name} is mounted wherever the pod starts"),
             _ => format!(
                 "{source} {name} is named in the pod itself: it is detached here and attached where the pod starts"
             ),
@@ -160,7 +160,7 @@ impl Storage {
         let key = (pod.namespace().unwrap_or_default(), claim.to_owned());
         let (Some(claims), Some(volumes)) = (&self.claims, &self.volumes) else {
             let message = format!(
-                "what is behind PersistentVolumeClaim {claim} is not known: you may not list claims or PersistentVolumes"
+                "PersistentVolumeClaim {claim} could not be resolved (you may not list claims or PersistentVolumes)"
             );
             return plan(None, Fate::Unknown, message);
         };
@@ -169,7 +169,7 @@ impl Storage {
             .and_then(|it| it.spec.as_ref()?.volume_name.as_ref());
         let Some(volume) = bound.and_then(|it| volumes.get(it)) else {
             let message = format!(
-                "PersistentVolumeClaim {claim} is bound to no PersistentVolume that is there: the next pod waits for it; see kubectl -n {} describe pvc {claim}",
+                "PersistentVolumeClaim {claim} is bound to no existing PersistentVolume, so the next pod waits; see kubectl -n {} describe pvc {claim}",
                 key.0
             );
             return plan(None, Fate::OutOfReach, message);
@@ -195,7 +195,7 @@ impl Storage {
         }
         if volume.spec.as_ref().is_some_and(|it| it.local.is_some()) {
             let message = format!(
-                "{named} is a local path, and its nodeAffinity lets the pod start on other nodes, where the data is not"
+                "{named} is a local path, and its nodeAffinity admits other nodes, where its data is not"
             );
             return (Fate::StaysBehind, message);
         }
@@ -205,7 +205,7 @@ impl Storage {
             .is_some_and(|it| it.host_path.is_some())
         {
             let message = format!(
-                "{named} is a hostPath: its data stays on Node {dead}, and elsewhere the pod finds what that node has there"
+                "{named} is a hostPath: its data stays on Node {dead}, and elsewhere the pod reads that node's path"
             );
             return (Fate::StaysBehind, message);
         }
@@ -215,14 +215,12 @@ impl Storage {
         match (is_shared, attaches_nothing) {
             (true, _) => (
                 Fate::Shared,
-                format!(
-                    "{named} ({source}, {modes}) is mounted on the new node at once: the dead one does not hold it"
-                ),
+                format!("{named} ({source}, {modes}) is mounted on the new node without a detach"),
             ),
             (false, true) => (
                 Fate::Shared,
                 format!(
-                    "{named} ({source}, {modes}) is not attached: the new node mounts it as soon as the pod is there"
+                    "{named} ({source}, {modes}) is not attached: the new node mounts it with the pod"
                 ),
             ),
             (false, false) => (
@@ -251,7 +249,7 @@ fn out_of_reach(
         (true, _) => (
             Fate::OnTheNode,
             format!(
-                "{named} is on the disk of Node {dead}, and its nodeAffinity names no other node: the next pod waits until the machine is back; restore it elsewhere, or let the storage keep copies"
+                "{named} is on the disk of Node {dead} alone (nodeAffinity), so the next pod waits for the machine; restore it elsewhere, or use replicated storage"
             ),
         ),
         (false, Some(key)) => {
@@ -261,7 +259,7 @@ fn out_of_reach(
             (
                 Fate::OutOfReach,
                 format!(
-                    "{named} can be reached in zone {zone} only, where no other node is: the next pod waits; add a node there"
+                    "{named} can be reached only in zone {zone}, which has no other node, so the next pod waits; add a node there"
                 ),
             )
         }
@@ -270,7 +268,7 @@ fn out_of_reach(
             (
                 Fate::OutOfReach,
                 format!(
-                    "{named} wants a node by its labels {}, and there is no other one: the next pod waits",
+                    "{named} requires a node with labels {}, and there is no other one, so the next pod waits",
                     keys.join(", ")
                 ),
             )

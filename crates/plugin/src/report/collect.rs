@@ -128,7 +128,7 @@ pub async fn all(
 fn nothing(missing: &[Missing]) -> CliError {
     let why = missing.last().map_or("", |it| it.why.as_str());
     CliError::No(format!(
-        "no archive is written, for nothing that belongs into it could be read: {why}; whoever runs the cluster can give you the right: kubectl create clusterrolebinding NAME --clusterrole={VIEWER} --user=YOU"
+        "no archive is written, as nothing could be read: {why}; ask an administrator: kubectl create clusterrolebinding NAME --clusterrole={VIEWER} --user=YOU"
     ))
 }
 
@@ -246,7 +246,7 @@ fn no_pods(entries: &[Entry], namespace: &str) -> Option<Missing> {
     is_empty(&pods.content).then(|| Missing {
         what: "operator/logs".to_owned(),
         why: format!("no pod of the operator was found in namespace {namespace}"),
-        way_out: "name another namespace with --operator-namespace, if it runs there".to_owned(),
+        way_out: "name another namespace with --operator-namespace if it runs there".to_owned(),
     })
 }
 

@@ -74,7 +74,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
     }
     output::print(&format!("{}\n", path.display()))?;
     output::complain(
-        "Look through it before you hand it on: names of objects, reasons and users are as they are",
+        "Check it before you share it: names of objects, reasons and users are unchanged",
     );
     Ok(ExitCode::SUCCESS)
 }
@@ -129,16 +129,18 @@ fn readme(entries: &[Entry], missing: &[Missing], namespace: &str, now: Timestam
         text += &format!("  {}\n", entry.path);
     }
     text += "\nLeft out\n";
-    text += &wrapped(
-        "No Secret was read. Of IP and MAC addresses, names of devices' hosts, serial numbers and UUIDs there are stand-ins: address-1, mac-1, serial-1, uuid-1. Paths of URLs are left out, but for those of Kubernetes and Redfish. The same word is the same thing in all files; a UUID is the same in either byte order.",
-        2,
-    );
-    text += &wrapped(
+    for what in [
+        "No Secret was read.",
+        "IP and MAC addresses, host names of devices, serial numbers and UUIDs are replaced, equal ones by equal text (address-1, mac-1, serial-1, uuid-1).",
+        "Paths of URLs are removed, except those of Kubernetes and Redfish.",
         &format!(
-            "Values of environment variables, of parameters of fence agents and of annotations that are not the operator's are replaced by {LEFT_OUT}. encoded-1 is a text in base64 that had something of all this in it. Managed fields, images of nodes and what Nodes have beside their state are not in it. Names of objects, images and users, and reasons that people gave, are as they are."
+            "Environment values, parameters of fence agents and foreign annotations are replaced by {LEFT_OUT}, base64 text that contained any of it by encoded-1."
         ),
-        2,
-    );
+        "Managed fields, images of nodes and most fields of Nodes are left out.",
+        "Names of objects, images and users, and people's reasons, are unchanged.",
+    ] {
+        text += &wrapped(what, 2);
+    }
     text += "\nNot read\n";
     if missing.is_empty() {
         text += "  Nothing is missing.\n";

@@ -136,7 +136,7 @@ fn aside(policy: &Policy) -> Option<String> {
             _ => ("a pause", "WHOSE".to_owned()),
         };
         return Some(format!(
-            "{name}: PAUSED by {paused}: it starts no new fence; to remove {which}: kubectl fence resume {name} --name {whose} --reason WHY"
+            "{name}: PAUSED by {paused}, no new incident begins; to remove {which}: kubectl fence resume {name} --name {whose} --reason WHY"
         ));
     }
     let is_over = policy.reason.as_deref() == Some(HeldBy::Paused.as_str());
@@ -162,7 +162,7 @@ fn bare(policy: &Policy) -> String {
         true => String::new(),
         false => wrapped(
             &format!(
-                "{}: not protected: {}; `kubectl fence plan NODE` says why",
+                "{}: not protected: {}; see `kubectl fence plan NODE`",
                 policy.name,
                 listed(nodes, "", NAMED_MAX)
             ),
@@ -263,7 +263,7 @@ fn without_incident(status: &Status, about: Option<&Name>, now: Timestamp) -> St
         );
     }
     if let Some(unknown) = &status.unfenced_unknown {
-        text += &wrapped(&format!("Other NotReady nodes are not known: {unknown}"), 0);
+        text += &wrapped(&format!("Other NotReady nodes are unknown: {unknown}"), 0);
     }
     text
 }
@@ -279,7 +279,7 @@ fn well(ready: &ReadyNode) -> String {
     let bare = match ready.is_unprotected {
         Some(true) => format!("; not protected: see kubectl fence plan {node}"),
         None if governed.is_some() => {
-            format!("; whether that can fence it: see kubectl fence plan {node}")
+            format!("; see kubectl fence plan {node} for whether it can be fenced")
         }
         Some(false) | None => String::new(),
     };

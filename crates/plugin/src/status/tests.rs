@@ -113,7 +113,7 @@ fn a_node_that_is_well_is_told_as_such_with_its_policy_and_whether_that_can_fenc
     };
     let line = "Node node-1: Ready; governed by policy workers";
     let flat = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let unknown = format!("{line}; whether that can fence it: see kubectl fence plan node-1");
+    let unknown = format!("{line}; see kubectl fence plan node-1 for whether it can be fenced");
     assert_eq!(flat(told(&status, "node-1")), unknown);
     assert_eq!(told(&status, "workers"), "");
     let counts = |unprotected: u32| json!({"selected": 60, "healthy": 60, "unhealthy": 0, "protected": 60 - unprotected, "unprotected": unprotected});
@@ -147,7 +147,7 @@ fn who_may_not_list_nodes_is_told_that_none_is_known() {
         Some("nodes is forbidden"),
     );
     let text = shown(&sight, None);
-    let told = "No incident is open\nOther NotReady nodes are not known: nodes is forbidden\n";
+    let told = "No incident is open\nOther NotReady nodes are unknown: nodes is forbidden\n";
     assert!(text.ends_with(told), "{text}");
 }
 
@@ -170,7 +170,7 @@ fn the_mode_is_what_the_policy_says_now_and_a_pause_is_shown_with_who_and_until_
         {"name": "bob", "expireTime": SINCE},
     ]});
     let text = shown(&sight(policy_of(&pause, &ready()), Vec::new(), None), None);
-    let told = "\n  workers: PAUSED by ann (switches, until 2027-01-02T20:00:00Z): ";
+    let told = "\n  workers: PAUSED by ann (switches, until 2027-01-02T20:00:00Z), ";
     assert!(text.contains(told), "{text}");
     // Whoever knows whose it is need not be asked; of two, or of a name that a line may tear, they are.
     let told = |pause: &Value| {
@@ -340,7 +340,7 @@ fn a_node_that_policies_contest_is_told_so_while_it_is_well() {
     sight.policies.push(rival);
     let text = shown(&sight, Some("node-1"));
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let told = "Node node-1: Ready; not protected: policies rivals, workers all select node node-1 with `priority` 0";
+    let told = "Node node-1: Ready; not protected: policies rivals, workers all select Node node-1 with `priority` 0";
     assert!(text.contains(told), "{text}");
     assert!(!text.contains("No policy governs"), "{text}");
 }

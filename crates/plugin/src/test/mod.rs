@@ -51,7 +51,7 @@ booted:
 A probe needs the right to patch FenceDevices (ClusterRole node-fencing-editor), \
 --power-cycle the verb `fence` (node-fencing-fencer).
 
-Exit codes: 0 a fence would work, 1 it would not or is unknown, 2 invalid \
+Exit codes: 0 fencing works, 1 it would not or is unknown, 2 invalid \
 command line.";
 
 /// Test the devices of a node

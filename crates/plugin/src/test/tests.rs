@@ -20,7 +20,7 @@ fn of_one_node(status: Value) -> FenceDevice {
 
 fn ready(status: &str) -> Value {
     json!([{
-        "type": "Ready", "status": status, "reason": "Probed", "message": "a fence would work",
+        "type": "Ready", "status": status, "reason": "Probed", "message": "fencing works",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }])
 }
@@ -39,7 +39,7 @@ fn what_was_found_before_the_request_is_no_answer() {
         let status = json!({"conditions": ready("True"), "lastProbeTime": probed});
         let told = told(&of_one_node(status), "worker-1", asked);
         assert_eq!(told.answered, answered);
-        assert_eq!(told.message == "Probed: a fence would work", answered);
+        assert_eq!(told.message == "Probed: fencing works", answered);
         assert!(told.ready);
     }
     assert!(!told(&of_one_node(json!({})), "worker-1", asked).answered);

@@ -51,9 +51,9 @@ fn moments_are_told_by_their_time_wherever_the_record_has_them() {
             "00 Node worker-1 became",
             "10 policy workers opened",
             "10 the policy's wait",
-            "11 the operator took",
+            "11 the operator started",
             "12 eve approved it:",
-            "13 nothing held it",
+            "13 it was no",
             "14 off was sent",
             "15 no pod could",
             "16 off to FenceDevice",
@@ -62,10 +62,10 @@ fn moments_are_told_by_their_time_wherever_the_record_has_them() {
             "21 FenceDevice bmc read",
             "24 FenceDevice bmc read",
             "25 the machine was",
-            "30 the taint stood:",
+            "30 taint set: pods",
             "39 VolumeAttachment csi-1 had",
             "40 everything had detached",
-            "50 eve let go",
+            "50 eve released it:",
             "51 the taint was",
         ]
     );
@@ -104,17 +104,14 @@ fn a_proof_or_a_word_that_does_not_stand_is_told_with_what_speaks_against_it() {
     for status in ["False", "Unknown"] {
         let told = told(status);
         let doubt =
-            format!("by now it is not: NodeConfirmedDown is {status}: Refuted: it is Ready");
+            format!("contradicted since: NodeConfirmedDown is {status}: Refuted: it is Ready");
         assert!(told.contains(&doubt), "{told}");
     }
     let word = json!({"manualConfirmation": {
         "statement": "IVerifiedTheNodeIsPoweredOff", "nodeUID": "u", "user": "eve", "reason": "I saw it", "time": at,
     }});
     let told = moments(&word, &json!({"confirmationRefused": "the BMC reads On"}));
-    assert!(
-        told.contains("I saw it; it was refused, and counts for nothing"),
-        "{told}"
-    );
+    assert!(told.contains("I saw it; rejected as invalid"), "{told}");
 }
 
 /// An auditor does not take it for what a device has read.
@@ -129,20 +126,17 @@ fn a_human_s_word_is_told_as_one_and_as_no_reading() {
     let alone = told(json!([word, word]));
     assert!(!alone.contains("read Off"), "{alone}");
     assert_eq!(alone.matches("(confirmed by eve)").count(), 1, "{alone}");
-    assert!(
-        alone.contains("on that word, read by no device,"),
-        "{alone}"
-    );
+    assert!(alone.contains("by hand, read by no device,"), "{alone}");
     let both = told(json!([word, reading("bmc", "0x00")]));
     assert!(both.contains("FenceDevice bmc read Off"), "{both}");
-    assert!(both.contains("on that word too"), "{both}");
+    assert!(both.contains("also by hand,"), "{both}");
 }
 
 #[test]
 fn a_note_of_a_release_is_told_when_it_is_one() {
-    assert!(!moments(&json!({}), &json!({})).contains("let go"));
+    assert!(!moments(&json!({}), &json!({})).contains("released"));
     let released = moments(&json!({"desiredState": "Released"}), &json!({}));
-    assert!(released.contains("eve let go of it: a joke"), "{released}");
+    assert!(released.contains("eve released it: a joke"), "{released}");
 }
 
 /// Whoever lets go by hand is not the one whose note stood there.
@@ -168,11 +162,11 @@ fn a_note_that_another_program_has_written_is_of_no_release() {
         timeline(&fence).pop().expect("a moment")
     };
     let own = released(json!({"f:nodefencing.io/released-by": {}}));
-    assert_eq!(own.words, "eve let go of it: a joke");
+    assert_eq!(own.words, "eve released it: a joke");
     let other = released(json!({}));
     assert_eq!(
         other.words,
-        "somebody let go of it (with kubectl-edit) and left no name; the API server's audit log has it"
+        "it was released (with kubectl-edit) without a name; see the API server's audit log"
     );
     assert_eq!(other.time.to_string(), "2027-01-02T18:00:20Z");
 }
@@ -184,10 +178,10 @@ fn a_command_is_told_as_sent_when_it_was() {
     for (result, told) in [
         (
             json!(null),
-            "off was to be sent to FenceDevice bmc: what became of it is not known",
+            "off was recorded for FenceDevice bmc: its outcome is unknown",
         ),
         (json!("Succeeded"), "off was sent to FenceDevice bmc"),
-        (json!("Refused"), "off was asked for of FenceDevice bmc"),
+        (json!("Refused"), "off was requested from FenceDevice bmc"),
     ] {
         let attempt =
             json!({"device": "bmc", "action": "PowerOff", "startTime": at, "result": result});
@@ -219,7 +213,7 @@ fn what_became_of_a_command_names_the_command() {
         (
             "PowerOn",
             "TimedOut",
-            "on to FenceDevice bmc had no effect that was seen in time, it may have come late: m",
+            "on to FenceDevice bmc had no effect in time, and may have taken effect later: m",
         ),
     ] {
         let all = told(action, result);
@@ -227,6 +221,6 @@ fn what_became_of_a_command_names_the_command() {
     }
     let open = json!({"device": "bmc", "action": "PowerOff", "startTime": at});
     let all = moments(&json!({}), &json!({"attempts": [open]}));
-    let words = "off was to be sent to FenceDevice bmc: what became of it is not known";
+    let words = "off was recorded for FenceDevice bmc: its outcome is unknown";
     assert!(all.lines().any(|it| it == words), "{all}");
 }

@@ -31,10 +31,10 @@ fn cleared(fence: &NodeFence) -> String {
     let (name, stage) = (fence.name_any(), fences::stage(fence));
     let words = match stage == Stage::ConfirmedDown.to_string() {
         true => format!(
-            "NodeFence {name} has proven its machine down and ended: by `recovery.strategy: None` its pods and volumes are left to whoever goes by that proof, and the operator frees none of them"
+            "NodeFence {name} confirmed its machine off and ended (`recovery.strategy: None`): the consumer of that proof, not the operator, frees its volumes"
         ),
         false => format!(
-            "NodeFence {name} {} in this boot and ended {stage}, and its kubelet has reported nothing since: mend the machine, and boot it",
+            "NodeFence {name} {} in this boot and ended {stage}, and its kubelet has not reported since; repair the machine, and boot it",
             took(fence)
         ),
     };
@@ -46,8 +46,8 @@ fn took(fence: &NodeFence) -> &'static str {
     let evidence = fence.status.as_ref().and_then(|it| it.evidence.as_ref());
     let mut readings = evidence.into_iter().flat_map(|it| &it.readings).peekable();
     match readings.peek().is_some() && readings.all(|it| manual::is_word(&it.raw)) {
-        true => "has taken it for down by a human's word",
-        false => "has proven it down",
+        true => "had it confirmed off by hand",
+        false => "confirmed it off",
     }
 }
 
@@ -59,25 +59,25 @@ fn refused(fence: &NodeFence) -> String {
     let by = released(fence).and_then(|it| it.noted);
     match (denied, by) {
         (Some(it), _) => format!("NodeFence {name} was denied by {}: {}", it.user, it.reason),
-        (None, None) => format!("NodeFence {name} was released by a human"),
+        (None, None) => format!("NodeFence {name} was released by a user"),
         (None, Some((user, why))) => format!("NodeFence {name} was released by {user}: {why}"),
     }
 }
 
 /// It leads: who reads no further must not go by the proof.
 fn doubt(fence: &NodeFence) -> String {
-    let doubt = fences::doubt(fence).map(|it| format!("do not go by the proof: {it}; "));
+    let doubt = fences::doubt(fence).map(|it| format!("do not rely on the proof: {it}; "));
     doubt.unwrap_or_default()
 }
 
 /// Its policy says nothing more of this outage.
 fn over(words: &str, fence: &NodeFence) -> (String, Option<String>) {
     let words = format!(
-        "{}{words}; its policy begins no other for this outage",
+        "{}{words}; its policy opens no other for this outage",
         doubt(fence)
     );
     let more = format!(
-        "to {} all the same: {} --reason WHY",
+        "to {} anyway: {} --reason WHY",
         fences::once_more(fence),
         fences::anew(fence)
     );

@@ -109,7 +109,7 @@ fn a_dead_node_is_told_with_when_its_policy_fences_it() {
     assert!(late.waits(), "an operator that comes back begins with it");
     assert!(
         late.words(at(70)).starts_with(
-            "Ready=Unknown for 70s; policy workers should have begun 60s ago: see who leads"
+            "Ready=Unknown for 70s; policy workers should have begun 60s ago; see who leads"
         ),
         "{late:?}"
     );
@@ -125,11 +125,11 @@ fn what_the_policy_does_then_is_what_its_mode_and_approval_say() {
         ),
         (
             json!({"fence": {"mode": "ConfirmOnly"}}),
-            "looks whether it is off (mode ConfirmOnly)",
+            "reads whether it is off (mode ConfirmOnly)",
         ),
         (
             json!({"fence": {"mode": "PowerOff", "approval": {"mode": "Manual"}}}),
-            "asks for an approval to fence it",
+            "requests an approval to fence it",
         ),
     ] {
         let words = found(&node, &[policy("workers", spec)], &[], at(4)).words(at(4));
@@ -186,7 +186,7 @@ fn a_node_that_nobody_fences_is_told_with_why() {
             down(),
             vec![policy("one", json!({})), policy("two", json!({}))],
             "Conflict",
-            "policies one, two all select node node-1",
+            "policies one, two all select Node node-1",
         ),
         (
             down(),
@@ -269,7 +269,7 @@ fn who_has_said_no_is_named_and_only_of_this_outage() {
     let fields = json!([{"manager": "kubectl-edit", "time": SINCE, "fieldsV1": {"f:spec": {"f:desiredState": {}}}}]);
     released.metadata.managed_fields = serde_json::from_value(fields).expect("managed fields");
     let told = found(&node, &policies, &[released], at(60));
-    assert!(told.message.contains("was released by a human"), "{told:?}");
+    assert!(told.message.contains("was released by a user"), "{told:?}");
     // What became of a later one takes back no denial: whoever gave it may be at the machine.
     let mut later = fence(
         json!({"desiredState": "Released"}),
@@ -339,7 +339,7 @@ fn an_incident_of_this_outage_that_has_ended_is_named_with_its_end() {
     assert!(told.proof_in_doubt, "{told:?}");
     let words = told.words(at(60));
     assert!(
-        words.starts_with("Ready=Unknown for 60s; do not go by the proof"),
+        words.starts_with("Ready=Unknown for 60s; do not rely on the proof"),
         "{words}"
     );
 }

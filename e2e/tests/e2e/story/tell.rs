@@ -86,8 +86,8 @@ fn stand_in(word: &str) -> String {
 pub fn told(lines: &str) -> String {
     let line = |line: &str| match line.contains(" AwaitingRelease ") {
         true => line.replace(
-            "reads the power from FenceDevice worker-1-bmc",
-            "everything has detached; the machine's power is read once more before the release",
+            "reading the power from FenceDevice worker-1-bmc",
+            "all volumes detached; reading the machine's power once more before the release",
         ),
         false => line.to_owned(),
     };

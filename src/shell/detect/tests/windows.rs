@@ -64,7 +64,7 @@ async fn an_incident_freezes_what_the_open_window_says() {
         assert_eq!(settings["mode"], mode, "{windows:?}");
         assert_eq!(settings["approval"]["mode"], approval, "{windows:?}");
         let reason = fence["spec"]["trigger"]["reason"].as_str();
-        let is_told = reason.is_some_and(|it| it.starts_with("window office is open: mode"));
+        let is_told = reason.is_some_and(|it| it.starts_with("window office is open (mode"));
         assert_eq!(is_told, told, "{reason:?}");
     }
 }

@@ -233,9 +233,9 @@ async fn what_stops_nothing_under_the_taint_any_more_is_told_once() {
     assert_eq!(
         told,
         [
-            "NodeFencingPolicy prod was deleted, which stops no fence whose node is out of service: that of Node worker-1 goes on to its release, by the settings it began with",
-            "denied by bob: not this node, which stops no fence whose node is out of service: that of Node worker-1 goes on to its release, by the settings it began with",
-            "NodeFencingPolicy prod no longer selects the Node, which stops no fence whose node is out of service: that of Node worker-1 goes on to its release, by the settings it began with",
+            "NodeFencingPolicy prod was deleted, which stops no fence after the taint: Node worker-1 continues to its release with its original settings",
+            "denied by bob: not this node, which stops no fence after the taint: Node worker-1 continues to its release with its original settings",
+            "NodeFencingPolicy prod no longer selects the Node, which stops no fence after the taint: Node worker-1 continues to its release with its original settings",
         ]
     );
 }

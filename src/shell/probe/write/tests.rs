@@ -183,7 +183,7 @@ async fn a_device_that_turns_ready_or_not_is_told_once() {
     assert_eq!(reasons, ["Probed", "Probed", "Timeout", "Timeout"]);
     let told = told(writer, publisher, &cluster).await;
     const DEAD: &str = "10.20.0.13:623 gave no complete answer within 15s; if the device is always that slow, raise `probe.timeoutSeconds`";
-    let expected = [("DeviceReady", "a fence would work"), ("Timeout", DEAD)];
+    let expected = [("DeviceReady", "fencing works"), ("Timeout", DEAD)];
     let expected = expected.map(|(reason, words)| (json!(reason), json!(words)));
     assert_eq!(told, expected);
 }

@@ -108,7 +108,7 @@ fn who_has_answered_is_not_asked_again_by_a_window() {
     assert_eq!(stopped(3), None);
     let words = stopped(1).expect("a stop");
     assert!(
-        words.contains("window 01:00 is open: mode Observe"),
+        words.contains("window 01:00 is open (mode Observe"),
         "{words}"
     );
 }

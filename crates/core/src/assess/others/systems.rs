@@ -49,7 +49,7 @@ const NO_CLOUD_SCHEMES: [&str; 3] = ["kind", "k3s", "rke2"];
 pub(super) const SYSTEMS: [System; 12] = [
     System {
         label: "somebody",
-        name: "somebody who is not known",
+        name: "an unknown component",
         group: None,
         signs: |node| {
             let is_foreign =
@@ -59,10 +59,9 @@ pub(super) const SYSTEMS: [System; 12] = [
             })
         },
         drivers: none,
-        does: "has put nodes out of service",
+        does: "has tainted nodes out-of-service",
         here: |_| {
-            "the operator leaves these nodes alone until that taint is gone; whoever set it should take it away once the machine is \
-             off or has booted anew"
+            "the operator leaves these nodes alone until that taint is removed; have it removed once the machine is off or rebooted"
                 .to_owned()
         },
     },
@@ -75,8 +74,7 @@ pub(super) const SYSTEMS: [System; 12] = [
             medik8s_taint(node, other)
         },
         drivers: none,
-        does: "creates a remediation for a node that is unhealthy by its own conditions, and the remediator that it names restarts, \
-               turns off or deletes it",
+        does: "creates a remediation for an unhealthy node (by its own conditions); the remediator restarts, turns off or deletes the node",
         here: |policy| remediators(policy, "its `selector`"),
     },
     System {
@@ -89,8 +87,7 @@ pub(super) const SYSTEMS: [System; 12] = [
             signs
         },
         drivers: none,
-        does: "has a node restart itself for a SelfNodeRemediation, waits for a time, sets out-of-service or deletes its pods, and then \
-               takes out-of-service away, whoever set it",
+        does: "has a node restart itself, sets out-of-service or deletes its pods, then removes out-of-service, also one that others set",
         here: |policy| remediators(policy, "the NodeHealthCheck that names it"),
     },
     System {
@@ -99,8 +96,7 @@ pub(super) const SYSTEMS: [System; 12] = [
         group: Some("fence-agents-remediation.medik8s.io"),
         signs: |node| medik8s_taint(node, |value| value == FENCE_AGENTS),
         drivers: none,
-        does: "runs a fence agent for a FenceAgentsRemediation, which restarts or turns off the machine, and sets out-of-service or \
-               deletes the node's pods",
+        does: "runs a fence agent that restarts or turns off the machine, then sets out-of-service or deletes the node's pods",
         here: |policy| remediators(policy, "the NodeHealthCheck that names it"),
     },
     System {
@@ -109,7 +105,7 @@ pub(super) const SYSTEMS: [System; 12] = [
         group: Some("machine-deletion-remediation.medik8s.io"),
         signs: no_signs,
         drivers: none,
-        does: "deletes the Machine of a node for a MachineDeletionRemediation, and with it the Node",
+        does: "deletes a node's Machine, and with it the Node",
         here: |_| deleted("the NodeHealthCheck that names it"),
     },
     System {
@@ -118,8 +114,7 @@ pub(super) const SYSTEMS: [System; 12] = [
         group: Some("machine.openshift.io"),
         signs: |node| annotation_sign(node, OPENSHIFT_MACHINE),
         drivers: none,
-        does: "may delete the Machine of a node that is unhealthy for its own time, and with it the Node (it acts on nodes that have a \
-               Machine, and on no others)",
+        does: "may delete the Machine of an unhealthy node (by its own timeout), and with it the Node",
         here: |_| deleted("the `selector` of each MachineHealthCheck"),
     },
     System {
@@ -128,8 +123,7 @@ pub(super) const SYSTEMS: [System; 12] = [
         group: Some("cluster.x-k8s.io"),
         signs: |node| annotation_sign(node, CLUSTER_API_MACHINE),
         drivers: none,
-        does: "may delete the Machine of a node that is unhealthy for its own time, and with it the Node, from the management cluster, \
-               which the operator does not see (it acts on nodes that have a Machine, and on no others)",
+        does: "may delete the Machine of an unhealthy node (from the management cluster, which the operator cannot read), and with it the Node",
         here: |_| deleted("the `selector` of each MachineHealthCheck"),
     },
     System {
@@ -138,7 +132,7 @@ pub(super) const SYSTEMS: [System; 12] = [
         group: Some("metal3.io"),
         signs: |node| scheme_sign(node, |scheme| METAL3_SCHEMES.contains(&scheme)),
         drivers: none,
-        does: "turns a host on again whose BareMetalHost wants it on, and for a Metal3Remediation turns it off and sets out-of-service",
+        does: "turns on hosts whose BareMetalHost is online; a Metal3Remediation turns its host off and sets out-of-service",
         here: metal3,
     },
     System {
@@ -155,11 +149,9 @@ pub(super) const SYSTEMS: [System; 12] = [
             signs
         },
         drivers: none,
-        does: "deletes a Node that is not Ready once the cloud knows no instance of it, and taints one whose instance is shut down; some \
-               set out-of-service then",
+        does: "deletes a NotReady Node whose cloud instance is gone, and taints one whose instance is shut down; some also set out-of-service",
         here: |_| {
-            "an incident whose Node is deleted ends, and out-of-service that a cloud has set is left alone; the operator reads FenceDevices \
-             and no cloud, so see that each node of the policy has one, or keep the cloud's nodes out of its `nodeSelector`"
+            "the operator reads only FenceDevices and leaves a cloud's out-of-service alone; give each node a FenceDevice, or exclude cloud nodes from `nodeSelector`"
                 .to_owned()
         },
     },
@@ -181,7 +173,7 @@ pub(super) const SYSTEMS: [System; 12] = [
         group: None,
         signs: no_signs,
         drivers: is_ceph,
-        does: "puts a node with out-of-service on its blocklist, if its fencing is enabled, and takes it off when the taint goes",
+        does: "puts a node with out-of-service on its blocklist (if its fencing is enabled) until the taint is removed",
         here: ceph,
     },
     System {
@@ -190,10 +182,9 @@ pub(super) const SYSTEMS: [System; 12] = [
         group: Some("csiaddons.openshift.io"),
         signs: no_signs,
         drivers: none,
-        does: "cuts addresses off from a storage for as long as somebody (Rook, a disaster recovery) has a NetworkFence for them",
+        does: "blocks addresses from a storage while a NetworkFence for them exists (created by Rook or a disaster recovery)",
         here: |_| {
-            "the operator neither makes nor removes one; if a fenced node gets no volumes after it is back, look at \
-             `kubectl get networkfences`"
+            "the operator creates and deletes no NetworkFence; see `kubectl get networkfences` if a fenced node gets no volumes after it is back"
                 .to_owned()
         },
     },
@@ -247,20 +238,19 @@ fn remediators(policy: &NodeFencingPolicy, theirs: &str) -> String {
     let excluded = &policy.spec.exclusions.taints;
     let meanwhile = match excluded.iter().any(|key| key == MEDIK8S_TAINT) {
         true => {
-            "leaves a node alone that has their taint (`exclusions.taints`), and does not wait for it to be set"
+            "leaves a node with their taint alone (`exclusions.taints`), and does not wait for that taint"
         }
-        false => "waits only where somebody else has set out-of-service",
+        false => "waits only for an out-of-service taint that others set",
     };
     format!(
-        "the operator {meanwhile}; let one of the two have each node: narrow {theirs}, or this policy's `nodeSelector`"
+        "the operator {meanwhile}; give each node to one of the two: narrow {theirs}, or this policy's `nodeSelector`"
     )
 }
 
 /// About those who delete the Node.
 fn deleted(theirs: &str) -> String {
     format!(
-        "an incident whose Node is deleted ends, proven or not, so let one of the two have each node: narrow {theirs}, or this policy's \
-         `nodeSelector`"
+        "an incident ends when its Node is deleted; give each node to one of the two: narrow {theirs}, or this policy's `nodeSelector`"
     )
 }
 
@@ -270,13 +260,12 @@ fn metal3(policy: &NodeFencingPolicy) -> String {
     let mut all = windows.chain([policy.spec.procedure.fence.mode]);
     let modes = match all.any(|mode| mode == FenceMode::PowerOff) {
         true => {
-            "this policy turns machines off that it turns on again; use `fence.mode: ConfirmOnly` for its hosts"
+            "this policy turns off machines that it turns on; use `fence.mode: ConfirmOnly` for its hosts"
         }
-        false => "this policy only reads the power, so the two do not pull at one button",
+        false => "this policy only reads the power",
     };
     format!(
-        "{modes}, and take the remediation template away from the MachineHealthCheck of machines that the operator looks after \
-         (docs/how-to/metal3.md)"
+        "{modes}; remove the remediation template from the MachineHealthCheck of the operator's machines (docs/how-to/metal3.md)"
     )
 }
 
@@ -284,30 +273,27 @@ fn kured(policy: &NodeFencingPolicy) -> String {
     let [annotation, _] = KURED_ANNOTATIONS;
     let restarts = match policy.spec.exclusions.maintenance {
         MaintenanceNodes::Skip => {
-            format!("the operator leaves a node with {annotation} alone")
+            format!("the operator does not fence a node with {annotation}")
         }
         MaintenanceNodes::Fence => format!(
-            "the operator fences a node in the middle of a restart, too (`exclusions.maintenance` is Fence; with Skip it leaves one \
-             with {annotation} alone)"
+            "the operator fences a node also during a restart (`exclusions.maintenance` is Fence; Skip excludes one with {annotation})"
         ),
     };
     format!(
-        "{restarts}, and does not see kured's lock, which is on its DaemonSet; keep `--annotate-nodes` on, and `durationSeconds` above \
-         the time of a restart"
+        "{restarts}, and cannot read kured's lock; keep `--annotate-nodes` on, and `durationSeconds` above the time of a restart"
     )
 }
 
 fn ceph(policy: &NodeFencingPolicy) -> String {
     match policy.spec.procedure.release.mode {
         ReleaseMode::AfterDetach => {
-            "this policy takes the taint away when the volumes have detached, which may be before the machine has booted anew; set \
-             `release.mode: AfterRecovery`"
+            "this policy may release the taint before the machine has rebooted (when its volumes have detached); set `release.mode: AfterRecovery`"
         }
         ReleaseMode::AfterRecovery => {
-            "this policy keeps the taint until the machine has booted anew, as they ask (`release.mode: AfterRecovery`)"
+            "this policy keeps the taint until the machine has rebooted, as Ceph requires (`release.mode: AfterRecovery`)"
         }
         ReleaseMode::Manual => {
-            "this policy keeps the taint until a human releases the node (`release.mode: Manual`); do that after the machine has booted anew"
+            "this policy keeps the taint until it is released by hand (`release.mode: Manual`); release it only after the machine has rebooted"
         }
     }
     .to_owned()

@@ -63,5 +63,5 @@ fn two_of_three_that_are_one_are_found_and_the_other_nodes_are_counted() {
     };
     let (reason, words) = ready(&cluster.status("p"));
     assert_eq!(reason, "False/SameDeviceTwice");
-    assert!(words.ends_with("(and so for 2 more)"), "{words}");
+    assert!(words.ends_with("(and 2 more)"), "{words}");
 }

@@ -26,7 +26,7 @@ fn unhealthy_nodes_that_wait_are_told_of_and_a_crowd_is_counted() {
         .collect();
     let (_, words) = ready(&cluster.status("p"));
     assert!(
-        words.ends_with("; Node n4 waits; 2 more of its nodes wait too"),
+        words.ends_with("; Node n4 waits; 2 more of its nodes are waiting"),
         "{words}"
     );
 }
@@ -47,6 +47,6 @@ fn an_entry_that_has_expired_pauses_nothing_and_is_told_of() {
     );
     let (shown, words) = says(json!([entry("1970-01-01T00:00:00Z")]));
     assert_eq!(shown, "True/Active");
-    let expired = "warning: entry ops of `pauseRequests` expired at 1970-01-01T00:00:00Z and does not count any more; remove it";
+    let expired = "warning: entry ops of `pauseRequests` has no effect (expired at 1970-01-01T00:00:00Z); remove it";
     assert!(words.contains(expired), "{words}");
 }

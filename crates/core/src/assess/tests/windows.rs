@@ -25,21 +25,21 @@ fn a_policy_is_as_ready_as_its_open_window_and_says_until_when() {
             open,
             observe(),
             "True/Observing",
-            "; window office is open: mode Observe and approval Automatic count until 1970-01-12T15:00:00Z",
+            "; window office is open (mode Observe, approval Automatic) until 1970-01-12T15:00:00Z",
         ),
         (
             "PowerOff",
             closed,
             observe(),
             "True/Active",
-            "; no window is open: mode PowerOff and approval Automatic count until 1970-01-12T14:00:00Z",
+            "; no window is open (mode PowerOff, approval Automatic) until 1970-01-12T14:00:00Z",
         ),
         (
             "Observe",
             open,
             json!({"mode": "PowerOff", "approvalMode": "Manual"}),
             "True/Active",
-            "; window office is open: mode PowerOff and approval Manual count until 1970-01-12T15:00:00Z",
+            "; window office is open (mode PowerOff, approval Manual) until 1970-01-12T15:00:00Z",
         ),
     ] {
         let status = status(windowed(mode, hours, extra));
@@ -78,7 +78,7 @@ fn a_policy_whose_window_cannot_be_used_is_not_ready_and_the_others_are() {
     for needed in [
         "window office",
         "`timeZone` Moon/Base",
-        "correct the window or remove it",
+        "correct or remove the window",
     ] {
         assert!(words.contains(needed), "{words}");
     }

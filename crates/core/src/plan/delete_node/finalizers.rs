@@ -20,7 +20,7 @@ pub(crate) fn before_the_claim(s: &Settings, node: &NodeView, t: &Moment) -> Opt
         return None;
     }
     let message = format!(
-        "Node {} is being deleted{}: it is not claimed to be deleted (`recovery.strategy: DeleteNode`), for the claim would go with it at any moment; {}, or release this NodeFence (`spec.desiredState: Released`)",
+        "Node {} is being deleted{}, and a claim would be lost with it (`recovery.strategy: DeleteNode`); {}, or cancel this NodeFence (`spec.desiredState: Released`)",
         node.name,
         by_whom(node),
         way_out(node)
@@ -32,7 +32,7 @@ pub(crate) fn before_the_claim(s: &Settings, node: &NodeView, t: &Moment) -> Opt
 pub(crate) fn is_no_lock(node: &NodeView) -> Option<String> {
     node.deleting.then(|| {
         format!(
-            "Node {} is being deleted{} and may be gone at any moment, with the claim: the operator deletes none of them, Kubernetes detaches them six minutes after their pods, unless kube-controller-manager runs with `--disable-force-detach-on-timeout`",
+            "Node {} is being deleted{}, so the operator detaches nothing; wait for Kubernetes' own detach (6 minutes, unless `--disable-force-detach-on-timeout` is set)",
             node.name,
             by_whom(node)
         )
@@ -44,7 +44,7 @@ pub(crate) fn waited_for(s: &Settings, node: &NodeView, t: &Moment) -> Option<De
     let going = || {
         (s.deletes_node() && node.deleting).then(|| {
             format!(
-                "everything has detached; Node {} is being deleted{}: the operator waits until it is gone",
+                "all volumes detached; Node {} is being deleted{}, waiting until it is gone",
                 node.name,
                 by_whom(node)
             )
@@ -63,14 +63,14 @@ pub(crate) fn stuck(s: &Settings, node: &NodeView) -> Option<String> {
     let name = &node.name;
     match (node.deleting, booted_anew(node, s.boot_id.as_deref())) {
         (true, true) => Some(format!(
-            "everything has detached and Node {name} has booted anew, but it is being deleted{}, which nobody can take back: its claim stays, for whatever ran there would be deleted by force when it goes; {}, then restart its kubelet, which makes a new one",
+            "all volumes detached and Node {name} rebooted, but it is being deleted{}; {}, then restart its kubelet to register a new Node",
             by_whom(node),
             way_out(node)
         )),
         // Whoever wants to keep it keeps it.
         (false, false) if s.released || node.out_of_service() => None,
         (false, false) if !node.finalizers.is_empty() => Some(format!(
-            "everything has detached, but Node {name} has finalizers and would stay when it is deleted: {}; so it is not deleted: have whoever has set them take them away, delete the Node yourself, or keep it by `spec.desiredState: Released`",
+            "all volumes detached, but Node {name} has finalizers ({}) and is not deleted; have them removed, delete the Node, or keep it (`spec.desiredState: Released`)",
             shorten(&node.finalizers)
         )),
         _ => None,
@@ -91,9 +91,7 @@ fn by_whom(node: &NodeView) -> String {
 /// What ends it, for people.
 pub(crate) fn way_out(node: &NodeView) -> &'static str {
     match node.finalizers.is_empty() {
-        true => "see why it is still there",
-        false => {
-            "see why whoever has set its finalizers does not take them away, or take them away yourself"
-        }
+        true => "see why it still exists",
+        false => "see why the owner of its finalizers does not remove them, or remove them",
     }
 }

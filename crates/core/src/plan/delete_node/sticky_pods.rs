@@ -54,7 +54,7 @@ pub(crate) fn under_the_claim(r: &mut Round<'_>, node: &NodeView, claim: &str) -
         let waits = poll_again(r, Stage::Quiescing, message.clone(), READ_PACE);
         return Some(waits.escalated(Escalation::QuiesceStuck, message));
     }
-    let message = format!("{message}; the claim is given back");
+    let message = format!("{message}; claim removed");
     // Its controller may be making the next one: one list without a pod is not trusted at once.
     r.memory.tries.retry_at = Some(r.moment.now + PERIOD);
     r.memory.tries.last_failure = Some(message.clone());
@@ -65,7 +65,7 @@ fn message<'a>(node: &NodeView, pods: impl Iterator<Item = &'a PodView>) -> Opti
     let names = name_some(pods);
     (!names.is_empty()).then(|| {
         format!(
-            "Node {} has a pod that tolerates every taint and uses a volume: {names}; deleted, it may be bound there again and lose its volume while it writes, so `recovery.strategy: DeleteNode` cannot fence this node: release this NodeFence (`spec.desiredState: Released`) and create one with `recovery.strategy: OutOfServiceTaint`, or see that no such pod comes to the node any more",
+            "pods of Node {} tolerate every taint and use a volume, which excludes DeleteNode: {names}; cancel this NodeFence (`spec.desiredState: Released`) and create one with `recovery.strategy: OutOfServiceTaint`, or keep such pods off the node",
             node.name
         )
     })

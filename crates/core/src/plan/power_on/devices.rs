@@ -52,9 +52,9 @@ pub(super) fn without_target(r: &Round<'_>) -> Option<String> {
     let names: BTreeSet<&str> = turned_off.map(|(it, _)| it.as_str()).collect();
     let names: Vec<&str> = names.into_iter().collect();
     Some(match names.is_empty() {
-        true => "no off command of this NodeFence was seen to turn it from On to Off".to_owned(),
+        true => "no off command of this NodeFence turned it off".to_owned(),
         false => format!(
-            "FenceDevice {}, to which its off command went, no longer serves the node; turn the machine on by hand",
+            "FenceDevice {}, which turned it off, no longer serves the node; turn the machine on by hand",
             names.join(", ")
         ),
     })
@@ -77,7 +77,7 @@ pub(super) fn rewired(r: &Round<'_>) -> Option<String> {
             && !r.memory.power_on.of(&device.name).is_on
     })?;
     Some(format!(
-        "FenceDevice {} was changed since it turned the machine off, and `identityCheck: Skip` lets nobody tell whether what it switches now is this machine's; turn the machine on by hand",
+        "FenceDevice {} was changed after its off command (`identityCheck: Skip`); turn the machine on by hand",
         changed.name
     ))
 }
@@ -135,7 +135,7 @@ pub(super) fn take_in(r: &mut Round<'_>) {
             PowerState::On if result.is_sent() => *result = OnResult::ReadsOn,
             PowerState::Off if is_over && result.is_sent() && *result != OnResult::ReadsOn => {
                 *result = OnResult::Late(format!(
-                    "the command was sent, and {} s later the device still read Off",
+                    "the device still read Off {} s after the command",
                     PAUSE.as_secs()
                 ));
             }
@@ -196,7 +196,7 @@ pub(super) fn exhausted(r: &Round<'_>, group: &Group) -> Option<String> {
     let last = last.map_or(String::new(), |last| format!(" ({})", last.message()));
     let tries = r.memory.power_on.of(&device.name);
     Some(format!(
-        "FenceDevice {} was told to turn it on {} time(s) of {} that were written down{last}, and no further command is sent",
+        "FenceDevice {} is still off after {} of {} commands{last}",
         device.name, tries.sent, tries.intended
     ))
 }

@@ -183,7 +183,7 @@ fn the_pause_the_look_the_intent_and_then_the_command() {
     process.node.boot_id = "boot-2".to_owned();
     assert_eq!(process.at(220).effect, Effect::Wait);
     process.node.conditions[0].status = "True".to_owned();
-    is_closed(&process.at(221), "turned on again");
+    is_closed(&process.at(221), "turned on: Node worker-1 rebooted");
 }
 
 /// The pause that the process before has waited counts.
@@ -210,7 +210,7 @@ fn nothing_is_turned_on_while_an_off_may_land() {
         let waits = process.at(late - 1);
         assert_eq!(waits.effect, Effect::Wait, "{waits:?}");
         assert!(
-            waits.message.contains("may still land"),
+            waits.message.contains("may still take effect"),
             "{}",
             waits.message
         );
@@ -241,7 +241,7 @@ fn a_no_ends_it() {
         no(&mut process.settings);
         let end = process.at(62);
         is_closed(&end, word);
-        assert!(end.message.contains("nothing more"), "{}", end.message);
+        assert!(end.message.contains("on again"), "{}", end.message);
     }
     let mut process = Process::of(wanted());
     process.node.taints.clear();
@@ -309,14 +309,14 @@ fn no_third_command_and_none_to_what_does_not_read_off() {
     let (reason, message) = failed.escalation.expect("a call");
     assert_eq!(reason, Escalation::PowerOnFailed);
     assert!(
-        message.contains("bmc") && message.contains("2 time(s)"),
+        message.contains("bmc") && message.contains("2 of 2 commands"),
         "{message}"
     );
     assert!(message.contains("by hand"), "{message}");
     // L3: it ends, and says why.
     assert!(is_look(&process.at(360 + CALLED_FOR.as_secs() - 1)));
     let end = process.at(360 + CALLED_FOR.as_secs());
-    is_closed(&end, "not seen to come back");
+    is_closed(&end, "did not come back");
     assert_eq!(
         end.escalation.map(|(reason, _)| reason),
         Some(Escalation::PowerOnFailed)
@@ -380,7 +380,7 @@ fn who_is_at_work_is_neither_fought_nor_called() {
 fn a_deleted_node_ends_it() {
     let mut process = Process::of(wanted());
     process.node.uid = "uid-2".to_owned();
-    is_closed(&process.at(30), "created anew");
+    is_closed(&process.at(30), "created again");
     let mut process = Process::of(wanted());
     let moment = Moment {
         now: Duration::from_secs(RELEASED_AT + 30),

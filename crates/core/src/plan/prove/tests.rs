@@ -322,7 +322,11 @@ fn what_a_human_s_word_proves_dies_with_the_word() {
     }
     let late = decided(expires);
     assert_eq!(late.effect, Effect::Wait);
-    assert!(late.message.contains("minutes old"), "{}", late.message);
+    assert!(
+        late.message.contains("after 15 minutes"),
+        "{}",
+        late.message
+    );
 }
 
 /// S2: the API server refuses its deletion, and one refusal would keep the taint from the node for ever.

@@ -96,7 +96,7 @@ fn what_a_former_process_has_proven_for_others_is_not_turned_off_again() {
     ] {
         for node in [node(), claimed("fence-n1")] {
             let decision = found(strategy, record.clone(), reported(node, at));
-            let is_end = decision.message.contains("wants nothing more");
+            let is_end = decision.message.contains("requires nothing more");
             assert_eq!(is_end, ends, "{why}: {decision:?}");
         }
     }

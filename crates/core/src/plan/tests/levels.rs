@@ -91,7 +91,7 @@ fn whoever_is_asked_for_a_word_is_told_which_device_reads_on() {
             ..drained()
         };
         let message = step(&s, &mut memory, &observed, &moment(seconds(2))).message;
-        let told = "FenceDevice bmc reads On: while it does, no word counts";
+        let told = "rejected while FenceDevice bmc reads On";
         assert!(message.contains(told), "{message}");
     }
 }

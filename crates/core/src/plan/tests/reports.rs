@@ -142,7 +142,7 @@ fn what_others_were_told_is_not_turned_off_again_by_the_same_process() {
         if decision.effect == Effect::Wait {
             decision = decided(&only_proves(), &mut memory, node, seconds(100));
         }
-        decision.message.contains("wants nothing more")
+        decision.message.contains("requires nothing more")
     };
     let stale = |m: &mut Memory| {
         let off = &mut m.commands.attempt.as_mut().expect("an attempt").results;

@@ -151,11 +151,11 @@ fn what_is_confirmed_down_says_whether_a_device_or_a_human_has_said_so() {
     for (by_confirmation, said) in [
         (
             false,
-            "off, read by its device again and again, and no sign of life since the claim",
+            "off by repeated readings of its FenceDevices, and no sign of life since the claim",
         ),
         (
             true,
-            "off by a human's word (`spec.manualConfirmation`), and no sign of life since the claim",
+            "off by manual confirmation (`spec.manualConfirmation`), and no sign of life since the claim",
         ),
     ] {
         let proven = Evidence {

@@ -118,10 +118,10 @@ impl Conversation {
     pub fn silent_when(&self) -> &'static str {
         match &*self.security {
             Security::Community(_) => {
-                "the community is wrong, when SNMPv2c is not enabled (an agent may speak version 1 or 3 only; use `version: V3` then)"
+                "the community is wrong, when SNMPv2c is not enabled (use `version: V3` for an agent with version 3 only)"
             }
             Security::User(user) if user.is_private() => {
-                "SNMPv3 is not enabled, or when `privPassword` or the protocol is another (DES is not spoken, AES-128 is)"
+                "SNMPv3 is not enabled, or when `privPassword` or the protocol differs (DES is not supported, AES-128 is)"
             }
             Security::User(_) => "SNMPv3 is not enabled",
         }
@@ -386,7 +386,7 @@ fn authenticate(
     );
     let oldest = (known.0, known.1.saturating_sub(TIME_WINDOW_SECONDS));
     if engine.signed && said < oldest || said.0 == i32::MAX {
-        return Err("it is older than what the engine said before");
+        return Err("it is older than the engine's earlier answer");
     }
     if !engine.signed || said > (engine.boots, engine.time_seconds) {
         (engine.boots, engine.time_seconds) = said;

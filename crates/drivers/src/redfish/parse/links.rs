@@ -60,9 +60,9 @@ pub fn local_path(path: &str) -> Result<String, String> {
     let link = printable(path, 120);
     Err(match path.contains("://") {
         true => format!(
-            "the link \"{link}\" leads to another host or port than `redfish.address`, and is not followed; if that is this device, write that host and port there"
+            "the link \"{link}\" leads to another host or port than `redfish.address`, and is not followed; write that host and port there if it is this device"
         ),
-        false => format!("the link \"{link}\" leads out of {ROOT}, and no other link is followed"),
+        false => format!("the link \"{link}\" leads out of {ROOT}, and is not followed"),
     })
 }
 

@@ -50,7 +50,7 @@ pub(super) fn reset(document: &Value) -> Result<Reset, String> {
         (None, Some(Value::String(path))) => Allowable::ActionInfo(local_path(path)?),
         _ => {
             return Err(
-                "the action #ComputerSystem.Reset does not say which reset types it takes"
+                "the action #ComputerSystem.Reset does not list the reset types it accepts"
                     .to_owned(),
             );
         }
@@ -69,11 +69,9 @@ pub fn action_info(document: &Value) -> Result<Vec<String>, String> {
     let values = parameters
         .and_then(|all| all.iter().find(is_reset_type))
         .and_then(|one| one.get("AllowableValues"));
-    words(
-        values.ok_or(
-            "the ActionInfo of #ComputerSystem.Reset does not say which reset types it takes",
-        )?,
-    )
+    words(values.ok_or(
+        "the ActionInfo of #ComputerSystem.Reset does not list the reset types it accepts",
+    )?)
 }
 
 /// There is no such action; early firmware has one by another name, which is not sent: nobody has said what it does.

@@ -282,9 +282,9 @@ async fn broken_session(which: Which, what: Nonsense) -> DeviceError {
 async fn a_suite_that_authenticates_or_encrypts_nothing_is_refused_by_name() {
     let bench = bench();
     for (number, word) in [
-        (0, "lets everybody in"),
+        (0, "requires no password"),
         (1, "encrypt"),
-        (8, "not one"),
+        (8, "not supported"),
         (15, "encrypt"),
     ] {
         let settings = IpmiSettings {

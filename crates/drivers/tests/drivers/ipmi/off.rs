@@ -126,7 +126,7 @@ async fn a_command_without_an_answer_is_unknown_whatever_became_of_it() {
     bench.bmc.faults(|faults| faults.replies.push(silent));
     let outcome = power_off(&bench.impatient()).await;
     assert!(
-        matches!(&outcome, Ok(OffOutcome::Unknown(error)) if error.reason() == "Timeout" && error.to_string().contains("which is fixed")),
+        matches!(&outcome, Ok(OffOutcome::Unknown(error)) if error.reason() == "Timeout" && error.to_string().contains("fixed limit")),
         "{outcome:?}"
     );
     // The port closes while the command is under way.

@@ -79,7 +79,7 @@ const TABLE: [Expected; 7] = [
         "password",
         "AuthFailed",
         Human,
-        &["its password for it is another one", SECRET],
+        &["its password for this user differs", SECRET],
     ),
     (
         "user",
@@ -91,7 +91,7 @@ const TABLE: [Expected; 7] = [
         "sessions",
         "SessionsExhausted",
         Wait,
-        &["asked again later", "end forgotten sessions"],
+        &["trying again later", "end stale sessions"],
     ),
     (
         "privilege",
@@ -103,7 +103,7 @@ const TABLE: [Expected; 7] = [
         "busy",
         "Busy",
         Wait,
-        &["0xc0, node busy", "asked again later"],
+        &["0xc0, node busy", "trying again later"],
     ),
     (
         "closed port",

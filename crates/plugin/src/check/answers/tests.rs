@@ -125,7 +125,10 @@ async fn who_is_not_known_is_told_so_as_by_every_command() {
 async fn what_is_no_api_server_is_named() {
     let findings = found(|_| failure(404, "page not found")).await;
     let message = &findings[0].message;
-    assert!(message.contains("no API server of Kubernetes"), "{message}");
+    assert!(
+        message.contains("is it a Kubernetes API server?"),
+        "{message}"
+    );
     assert!(message.contains("--context"), "{message}");
 }
 

@@ -277,7 +277,7 @@ async fn a_date_that_cannot_be_is_told_on_the_page_of_an_incident() {
     let live = live(&server, |it| it.fences.is_ok(), &mut tasks).await;
     let address = site(Arc::new(live), &mut tasks).await;
     let page = got(address, "/token/incident/worker-1-5c0ffee5").await;
-    let words = "ann approved it, and says it was at 2027-01-02T18:00:00Z: go";
+    let words = "ann approved it, dated 2027-01-02T18:00:00Z: go";
     assert!(page.contains(words), "{page}");
 }
 

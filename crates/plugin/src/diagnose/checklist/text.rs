@@ -4,6 +4,7 @@ use super::super::finding::named;
 use super::{AttachmentSheet, Checklist, ClaimSheet, DriverSheet, Gap, NodeSheet, PodSheet};
 use crate::diagnose::backends::Backend;
 use crate::table::{age, wrapped};
+use fencing_core::quiesce::counted;
 use jiff::Timestamp;
 
 /// Columns of a label.
@@ -65,7 +66,7 @@ fn of_node(node: &NodeSheet, has: impl Fn(Gap) -> bool) -> String {
     );
     text += &row(
         "Mounted",
-        &format!("{} volume(s), by its kubelet", node.volumes_in_use),
+        &format!("{}, by its kubelet", counted(node.volumes_in_use, "volume")),
     );
     let attachments = node.attachments.iter().map(of_attachment).collect();
     text + &partial("Attachments", attachments, has(Gap::Attachments))
@@ -154,8 +155,9 @@ fn of_driver(driver: &DriverSheet) -> String {
         false => format!(", not on {}", named(&driver.missing_on)),
     };
     let words = format!(
-        "{}: {attach}; on {} node(s){missing}",
-        driver.name, driver.nodes
+        "{}: {attach}; on {}{missing}",
+        driver.name,
+        counted(driver.nodes, "node")
     );
     let label = match driver.attachers_known {
         true => "Attacher",

@@ -53,10 +53,10 @@ fn told(index: &Index<'_>, attachment: &SlimAttachment) -> String {
     let (name, driver) = (attachment.name_any(), &attachment.spec.attacher);
     let age = duration(goes_for(index, attachment).unwrap_or_default());
     let error = match attachment.refusal() {
-        Some(words) => format!("and {driver} says: {words}"),
+        Some(words) => format!("and {driver} reports: {words}"),
         None => format!("without an error of {driver}"),
     };
-    format!("VolumeAttachment {name} is to go for {age}, {error}")
+    format!("VolumeAttachment {name} is being deleted for {age}, {error}")
 }
 
 /// The pods that wait for these volumes.
@@ -85,13 +85,13 @@ fn undetached_of(
     seen.truncate(3);
     let serving = attachers::of(index, driver);
     seen.push(match (serving.pods.is_empty(), serving.is_sure) {
-        (true, _) if !is_refused => format!("no pod with a csi-attacher for {driver} is seen"),
+        (true, _) if !is_refused => format!("no pod with a csi-attacher for {driver} was found"),
         (true, _) => format!(
-            "no pod with a csi-attacher for {driver} is seen; the error is of one all the same, so it runs outside of the cluster, as with a managed control plane, or has gone since"
+            "no pod with a csi-attacher for {driver} was found, but one returned the error: it runs outside of the cluster, or is gone since"
         ),
         (false, true) => "these attach and detach for it:".to_owned(),
         (false, false) => {
-            format!("one of these attaches and detaches for {driver}, and which is not known:")
+            format!("one of these attaches and detaches for {driver}; which one is unknown:")
         }
     });
     let attachers = serving.pods.iter().take(3);
@@ -110,11 +110,11 @@ fn undetached_of(
     let down = match proof {
         Some(proof) => proven(proof),
         None if is_marked => unproven(index, node),
-        None => format!("node {node} is Ready: no node has died, and there is nothing to fence"),
+        None => format!("node {node} is Ready, so there is nothing to fence"),
     };
     let whose = match (proof.is_some(), is_marked) {
         (true, _) => format!("the fenced node {node}"),
-        (false, true) => format!("node {node}, which is marked as out of service,"),
+        (false, true) => format!("node {node}, which is tainted out-of-service,"),
         (false, false) => format!("node {node}, which is Ready,"),
     };
     let ends = match is_refused {
@@ -126,7 +126,7 @@ fn undetached_of(
         title: format!("volumes of {whose} do not detach: {driver} {ends}"),
         objects,
         cause: format!(
-            "{down}. Kubernetes wants the volumes detached; the CSI controller, or the storage behind it, does not do it"
+            "{down}. Kubernetes wants the volumes detached, but the CSI controller or the storage behind it does not detach them"
         ),
         seen,
         fix,
@@ -138,11 +138,11 @@ fn unproven(index: &Index<'_>, node: &str) -> String {
     let ready = index.node(node).map(|it| it.view().ready());
     let speaks = match ready {
         Some(Ready::True) => " and it is Ready, so its machine runs",
-        Some(Ready::False) => " and its kubelet speaks, so its machine runs",
+        Some(Ready::False) => " and its kubelet reports, so its machine runs",
         _ => "",
     };
     format!(
-        "node {node} is marked as out of service{speaks}, and no proof that stands says that its machine is down"
+        "node {node} is tainted out-of-service{speaks}, and no valid proof confirms its machine off"
     )
 }
 
@@ -162,16 +162,14 @@ fn unmounting_of(index: &Index<'_>, stuck: &Stuck<'_>, node: &WideNode) -> Findi
     let (name, volume, pod) = (node.name_any(), &stuck.volume, stuck.pod);
     let mut seen = vec![
         index.told(node),
-        format!(
-            "no pod there uses volume {volume}, and it stands in the node's status.volumesInUse"
-        ),
+        format!("no pod there uses volume {volume}, but it is in the node's status.volumesInUse"),
     ];
     seen.extend(stuck.said());
     Finding {
         id: Id::D6,
-        title: format!("the kubelet of node {name} does not let go of volume {volume}"),
+        title: format!("the kubelet of node {name} does not release volume {volume}"),
         objects: vec![Object::node(&name), Object::volume(volume), Object::pod(pod)],
-        cause: "attach/detach waits until the kubelet has unmounted the volume. It takes one by force after six minutes from a node that is not Ready, and never from one that is; that something keeps the mount busy is for its kubelet's log to say".to_owned(),
+        cause: "attach/detach waits until the kubelet has unmounted the volume (six minutes if not Ready). Its log shows what keeps the mount busy".to_owned(),
         seen,
         fix: mounts(&name, volume),
     }
@@ -195,12 +193,12 @@ fn stale_of(index: &Index<'_>, attachment: &SlimAttachment) -> Finding {
     let claim = volume.and_then(|it| index.claim_of(it));
     objects.extend(claim.map(|(namespace, claim)| Object::of("pvc", &namespace, &claim)));
     let mut seen = vec![format!(
-        "there is no Node {node}, and the VolumeAttachment names it"
+        "Node {node} of the VolumeAttachment does not exist"
     )];
     seen.extend(
         attachment
             .refusal()
-            .map(|it| format!("{driver} says: {it}")),
+            .map(|it| format!("{driver} reports: {it}")),
     );
     // The last incident of nodes of this name that has ended, whoever they were.
     let fences = index.facts.fences.items.iter();
@@ -234,9 +232,9 @@ fn stale_of(index: &Index<'_>, attachment: &SlimAttachment) -> Finding {
     };
     Finding {
         id: Id::D7,
-        title: format!("VolumeAttachment {name} is of node {node}, which is no more"),
+        title: format!("VolumeAttachment {name} is of node {node}, which does not exist"),
         objects,
-        cause: "the Node was deleted before its volumes had detached, so nobody sees to the attachment. Its machine may run all the same, and write".to_owned(),
+        cause: "the Node was deleted before its volumes had detached, so nothing deletes the attachment. Its machine may still run and write".to_owned(),
         seen,
         fix,
     }

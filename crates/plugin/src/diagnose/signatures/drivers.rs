@@ -40,7 +40,7 @@ fn unattaching_of(
     let at_storage = first.volume().map(|it| storage(index, it));
     let fix = [
         steps(&format!(
-            "# what the CSIDriver says; attachRequired cannot be changed, so it was made again
+            "# the CSIDriver; attachRequired cannot be changed, so it was made again
             kubectl get csidriver {driver} -o yaml"
         )),
         at_storage.unwrap_or_default(),
@@ -125,7 +125,7 @@ fn unserved_of(
     let fix: Vec<Step> = hosts.chain(pods).collect();
     Some(Finding {
         id: Id::D14,
-        title: format!("no pod that runs attaches or detaches for {driver}: each is on a node that is not Ready, or has none"),
+        title: format!("no running pod attaches or detaches for {driver}: each is on a node that is not Ready, or has none"),
         objects,
         cause: "the controller of a CSI driver attaches and detaches for all nodes. While its own node is down, no volume of the driver moves".to_owned(),
         seen,

@@ -64,7 +64,7 @@ fn terminating_of(
             "no NodeFence is open for the node, so no device has confirmed that its machine is off"
                 .to_owned()
         }
-        false => format!("node {host} is Ready: no node has died, and there is nothing to fence"),
+        false => format!("node {host} is Ready, so there is nothing to fence"),
     });
     let cause = match (finalizers.is_empty(), !node.is_down()) {
         (false, _) if is_finished => {
@@ -74,7 +74,7 @@ fn terminating_of(
             "the API server keeps a pod until its finalizers are removed, and a pod that is kept keeps its volume attached"
         }
         (true, true) => {
-            "a pod ends when its kubelet reports its containers stopped. A busy mount or a dead file server keeps them; a deletion by force leaves the mount"
+            "a pod ends when its kubelet reports its containers stopped (a busy mount or a dead file server prevents that). Forced deletion leaves the mount"
         }
         (true, false) => {
             "pod GC deletes it within 20s under out-of-service; kube-controller-manager does not"
@@ -100,7 +100,7 @@ fn ending(index: &Index<'_>, pod: &SlimPod, node: &WideNode, volume: &str) -> Ve
     let (name, namespace) = (pod.name_any(), pod.namespace().unwrap_or_default());
     let host = node.name_any();
     let mut fix = steps(&format!(
-        "# what its containers and events say
+        "# its containers and Events
         kubectl -n {namespace} describe pod {name}"
     ));
     if !pod.finalizers().is_empty() {
@@ -180,8 +180,7 @@ fn unused_of(
     let first = match is_mounted {
         true => {
             seen.push(
-                "it stands in the node's status.volumesInUse: the kubelet has it mounted"
-                    .to_owned(),
+                "it is in the node's status.volumesInUse: the kubelet has it mounted".to_owned(),
             );
             mounts(node, volume)
         }
@@ -191,7 +190,7 @@ fn unused_of(
         ),
     };
     let last = steps(&format!(
-        "# who made it: attach/detach deletes only what it has made; a detach takes less than a minute, so look again first
+        "# who made it: attach/detach deletes only what it has made; a detach takes less than a minute, so check again first
         kubectl get volumeattachment {name} -o yaml --show-managed-fields"
     ));
     Finding {
@@ -199,7 +198,7 @@ fn unused_of(
         title: format!("volume {volume} is attached to node {node}, where no pod uses it"),
         objects,
         cause: format!(
-            "attach/detach detaches a volume when the last pod that uses it has ended and the kubelet has unmounted it. Node {node} is Ready: there is nothing to fence"
+            "attach/detach detaches a volume once its last pod has ended and it is unmounted. Node {node} is Ready: there is nothing to fence"
         ),
         seen,
         fix: [first, logs(index, &attachment.spec.attacher), last].concat(),

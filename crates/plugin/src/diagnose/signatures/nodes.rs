@@ -124,14 +124,14 @@ impl Scene<'_> {
         if !self.terminating.is_empty() {
             let pods: Vec<String> = self.terminating.iter().map(|it| it.full_name()).collect();
             seen.push(format!(
-                "there Terminating, for want of a kubelet that says that they have stopped: {}",
+                "there Terminating (no kubelet reports that they have stopped): {}",
                 named(&pods)
             ));
         }
         let unwanted = self.unwanted();
         if !unwanted.is_empty() {
             seen.push(format!(
-                "attached there, and no pod is seen elsewhere that waits for it yet: {}",
+                "attached there, and no pod elsewhere waits for it yet: {}",
                 named(&unwanted)
             ));
         }
@@ -144,7 +144,7 @@ impl Scene<'_> {
         let mut seen = self.seen(index);
         let stands = match why.is_to_come {
             true => "is not fenced yet",
-            false => "nobody fences it",
+            false => "is not fenced",
         };
         seen.push(why.words);
         let mut fix = steps(&format!(
@@ -157,7 +157,7 @@ impl Scene<'_> {
             title: format!("node {node} {}, and {stands}", self.fate()),
             objects: self.objects(),
             cause: format!(
-                "Kubernetes takes no volume from a node that may still write. Until the machine is proven down, pods that need the volumes of {node} wait"
+                "Kubernetes takes no volume from a node that may still write. Until the machine is confirmed off, pods that need the volumes of {node} wait"
             ),
             seen,
             fix,
@@ -177,7 +177,7 @@ impl Scene<'_> {
         ));
         if !index.is_about(fence, self.node) {
             seen.push(format!(
-                "NodeFence {name} is of another Node of this name, or of an earlier boot of its machine: what it has proven says nothing of this one"
+                "NodeFence {name} is of another Node of this name, or of an earlier boot, so its proof does not apply"
             ));
         }
         seen.extend(warned(fences::told(&fences::warnings(fence))));
@@ -185,9 +185,9 @@ impl Scene<'_> {
         seen.extend(denied.map(|it| format!("they may be at the machine: {}", it.words)));
         let frees = match fence.spec.procedure.recovery.strategy {
             RecoveryStrategy::None => {
-                "with the proof it ends, and frees no volume: `recovery.strategy` is None, and whoever goes by that proof frees them"
+                "it ends with the proof and frees no volume (`recovery.strategy` is None); the consumer of that proof frees them"
             }
-            _ => "its volumes are free when it has reached Detaching and each of them has gone",
+            _ => "its volumes are detached when it has passed Detaching",
         };
         Finding {
             id: Id::D2,
@@ -217,7 +217,7 @@ fn follow(fence: &NodeFence, node: &str, all: &[NodeFence]) -> Vec<Step> {
     let brake = fences::brake(fence);
     if fences::is_awaited(fence) && brake.is_none() {
         fix.extend(steps(&format!(
-            "# it waits for a human's answer
+            "# it waits for an approval or denial
             kubectl fence approve {node} --reason \"WHY\"
             # or it is not to be fenced
             kubectl fence deny {node} --reason \"WHY\""
@@ -233,12 +233,12 @@ fn follow(fence: &NodeFence, node: &str, all: &[NodeFence]) -> Vec<Step> {
     if fences::escalated(fence).is_some() && !fences::is_awaited(fence) {
         let denied = fences::denied_beside(fence, all);
         let commands = fences::commands(fence, denied.is_some()).into_iter();
-        let why = "it calls for you; once you have done what it says above";
+        let why = "action required; once you have followed the message above";
         fix.extend(commands.map(|it| step(why, it)));
     }
     if let Some(brake) = brake {
         fix.extend(steps(&format!(
-            "# only if this machine is known to be dead: an approval lifts what holds it ({brake}), which is there for the case that many only seem to be
+            "# only if this machine is known to be down: an approval lifts the hold ({brake})
             kubectl fence approve {node} --reason \"WHY\""
         )));
     }
@@ -258,7 +258,7 @@ fn told(index: &Index<'_>, stuck: &Stuck<'_>) -> String {
                 true => "which is attached there",
                 false => "which a pod there uses, or which attach/detach believes attached there",
             };
-            format!("pod {pod} waits for volume {volume}, {has}; no event is left that says so")
+            format!("pod {pod} waits for volume {volume}, {has} (without a remaining event)")
         }
     }
 }
@@ -269,10 +269,10 @@ pub(super) fn proven(fence: &NodeFence) -> String {
     let evidence = fence.status.as_ref().and_then(|it| it.evidence.as_ref());
     let readings = evidence.map_or(&[][..], |it| &it.readings);
     match !readings.is_empty() && readings.iter().all(|it| manual::is_word(&it.raw)) {
-        true => format!(
-            "NodeFence {name} has its machine down on a human's word, and no device has read it"
-        ),
-        false => format!("NodeFence {name} has proven its machine down"),
+        true => {
+            format!("NodeFence {name} has its machine confirmed off by hand, read by no device")
+        }
+        false => format!("NodeFence {name} confirmed its machine off"),
     }
 }
 
@@ -316,7 +316,7 @@ fn unevicted(index: &Index<'_>, node: &WideNode, pods: &[&SlimPod]) -> Finding {
     });
     let mut fix: Vec<Step> = owners.collect();
     fix.extend(steps(&format!(
-        "# who has said that the machine is down, and by what proof: the taint alone is none
+        "# by what proof the machine was confirmed off (the taint alone is none)
         kubectl fence history {name}"
     )));
     let proof = index.proof(node);
@@ -330,12 +330,12 @@ fn unevicted(index: &Index<'_>, node: &WideNode, pods: &[&SlimPod]) -> Finding {
     fix.extend(deleted.flat_map(|pod| {
         let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
         steps(&format!(
-            "# only while the machine is known to be off: the pod of now keeps its tolerations, so it is deleted by hand; pod GC takes it under the taint
+            "# only while the machine is off: this pod keeps its tolerations; pod GC deletes it under the taint
             kubectl -n {namespace} delete pod {name} --wait=false"
         ))
     }));
     let proven = proof.map_or_else(
-        || "no proof that stands says that its machine is down".to_owned(),
+        || "no valid proof confirms its machine off".to_owned(),
         proven,
     );
     let mut seen = vec![index.told(node), proven];
@@ -348,7 +348,7 @@ fn unevicted(index: &Index<'_>, node: &WideNode, pods: &[&SlimPod]) -> Finding {
         id: Id::D8,
         title: format!("pods on node {name} tolerate out-of-service, so no fence evicts them"),
         objects,
-        cause: "the taint out-of-service has Kubernetes force-delete the pods of a node that has died, except those that tolerate it for ever; their volumes stay attached".to_owned(),
+        cause: "pod GC force-deletes the pods of a dead node under out-of-service, except those that tolerate it for ever; their volumes stay attached".to_owned(),
         seen,
         fix,
     }

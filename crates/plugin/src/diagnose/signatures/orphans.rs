@@ -59,15 +59,15 @@ fn orphaned_of(index: &Index<'_>, pod: &SlimPod, volume: &str, words: &str) -> F
     if fix.len() == 1 {
         let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
         fix.extend(steps(&format!(
-            "# the vendor's command for {driver} is not known here: ask the storage who has the volume, and end that only if that machine is off; then look again
+            "# no command of {driver} is known: ask the storage who has the volume, end that only if its machine is off, then check again
             kubectl -n {namespace} describe pod {name}"
         )));
     }
     Finding {
         id: Id::D9,
-        title: format!("{driver} says that volume {volume} is attached elsewhere, and the cluster knows nothing of it"),
+        title: format!("{driver} reports volume {volume} attached elsewhere, and the cluster has no such VolumeAttachment"),
         objects: vec![Object::volume(volume), Object::pod(pod)],
-        cause: "the storage has an attachment for which there is no VolumeAttachment: one was deleted by force, a node still has the device open, or the machine is of another cluster. Kubernetes cannot end what it does not know".to_owned(),
+        cause: "the storage has an attachment without VolumeAttachment (deleted by force, device still open, or of another cluster). Kubernetes cannot end it".to_owned(),
         seen: vec![
             format!("pod {}: {words}", pod.full_name()),
             format!("no VolumeAttachment of {volume} is on another node"),

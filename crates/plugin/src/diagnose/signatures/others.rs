@@ -155,8 +155,8 @@ fn unexplained_of(index: &Index<'_>, it: &Untold<'_>) -> Finding {
         title,
         objects,
         cause: match it.error {
-            Some(_) => "none of D1 to D16 explains it: the error below is the cause as Kubernetes has it, and no dead node is seen behind it",
-            None => "none of D1 to D16 explains it, and a detach in order takes some seconds",
+            Some(_) => "none of D1 to D16 explains it: Kubernetes reports the error below as the cause, and no dead node was found",
+            None => "none of D1 to D16 explains it (a regular detach takes some seconds)",
         }
         .to_owned(),
         seen,
@@ -176,9 +176,9 @@ fn way_out(index: &Index<'_>, it: &Untold<'_>) -> Vec<Step> {
         Some((MOUNT, words)) => {
             let why = match Sign::CallPending.is_in(words) {
                 true => {
-                    "an earlier call for the volume has not returned: which one, and what it waits for, says the driver on that node"
+                    "an earlier call for the volume has not returned; see the log of the driver on that node"
                 }
-                false => "what the driver says on that node",
+                false => "log of the driver on that node",
             };
             let node = it.pod.spec.node_name.as_ref();
             let pods = index.facts.pods.items.iter();
@@ -200,7 +200,7 @@ fn way_out(index: &Index<'_>, it: &Untold<'_>) -> Vec<Step> {
         }
     };
     let mut fix = steps(&format!(
-        "# all that is said of the pod
+        "# status and Events of the pod
         kubectl -n {namespace} describe pod {name}"
     ));
     fix.extend(more);

@@ -64,7 +64,7 @@ fn of_volume_of(
     seen.extend(words.map(|it| format!("pod {full_name}: {it}")));
     let is_local = of_volume(volume).is_some_and(|it| it.type_ == Type::Local);
     let whose = match (is_lost, reaching.is_empty()) {
-        (true, true) => "from nodes that do not exist any more",
+        (true, true) => "from nodes that do not exist",
         (true, false) => "from nodes that are not Ready",
         (false, _) => "from nodes that refuse the pod",
     };
@@ -74,7 +74,7 @@ fn of_volume_of(
             "the storage is reached from these nodes alone, such as those of one zone. No fence moves the volume to another one"
         }
         (_, false) => {
-            "the nodes that reach the volume are Ready, and the scheduler has another reason not to take them"
+            "the nodes that reach the volume are Ready, and the scheduler rejects them for another reason"
         }
     };
     Some(Finding {

@@ -51,7 +51,7 @@ fn for_one(index: &Index<'_>, stuck: &Stuck<'_>) -> Option<Finding> {
         cause: "the access mode ReadWriteOncePod lets one pod in the whole cluster use the claim; the scheduler keeps all others waiting".to_owned(),
         seen: vec![
             format!("pod {}: {event}", pod.full_name()),
-            format!("node {} of pod {user_name} is Ready: there is nothing to fence", node.name_any()),
+            format!("node {} of pod {user_name} is Ready, so there is nothing to fence", node.name_any()),
         ],
         fix,
     })
@@ -62,7 +62,7 @@ fn limited(index: &Index<'_>, pod: &SlimPod) -> Option<Finding> {
     let is_waiting = pod.status.phase == "Pending" && pod.spec.node_name.is_none();
     let by_scheduler = || index.refusal(pod, |it| Sign::VolumeLimit.is_in(it));
     let words = match pod.status.reason == LIMIT_REASON {
-        true => "its kubelet has refused it: the node has as many volumes as its driver takes",
+        true => "its kubelet has rejected it: the node has as many volumes as its driver allows",
         false if is_waiting => by_scheduler()?,
         false => return None,
     };
@@ -70,9 +70,9 @@ fn limited(index: &Index<'_>, pod: &SlimPod) -> Option<Finding> {
     seen.extend(full(index));
     Some(Finding {
         id: Id::D10,
-        title: format!("pod {} finds no node that takes one volume more", pod.full_name()),
+        title: format!("pod {} finds no node that takes one more volume", pod.full_name()),
         objects: vec![Object::pod(pod)],
-        cause: "a node takes so many volumes of a driver as its CSINode says (allocatable.count); the scheduler counts those of its pods and its VolumeAttachments".to_owned(),
+        cause: "a node takes as many volumes of a driver as its CSINode allows (allocatable.count); the scheduler counts those of its pods and its VolumeAttachments".to_owned(),
         seen,
         fix: steps(
             "# how many each node takes
@@ -145,7 +145,7 @@ fn without_driver(index: &Index<'_>, pod: &SlimPod) -> Option<Finding> {
         id: Id::D10,
         title: format!("the CSI driver that pod {} needs is not on its node", pod.full_name()),
         objects,
-        cause: "a driver is on a node when its node plugin, mostly a DaemonSet, runs there and has registered; its kubelet then names it in the CSINode".to_owned(),
+        cause: "a driver is on a node when its node plugin (mostly a DaemonSet) runs there; its kubelet then names it in the CSINode".to_owned(),
         seen,
         fix: steps(&format!(
             "# which drivers the nodes have

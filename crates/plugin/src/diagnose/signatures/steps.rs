@@ -14,7 +14,7 @@ pub(super) fn power(index: &Index<'_>, node: &str) -> Vec<Step> {
         false => "describe node",
     };
     steps(&format!(
-        "# first see for yourself that the machine is off, and keep it off: whoever takes its volumes while it runs has two nodes write to one
+        "# first check that the machine is off, and keep it off: if it runs, two nodes write to one volume
         kubectl {command} {node}"
     ))
 }
@@ -27,7 +27,7 @@ pub(super) fn refusing(
     volume: Option<&str>,
 ) -> Vec<Step> {
     let error = steps(&format!(
-        "# the error, as it is now; the attacher tries again after 1 s to 5 min. Never strip its finalizer: that leaves the volume attached at the storage
+        "# the current error (the attacher tries again after 1 s to 5 min); never remove its finalizer: the volume would stay attached at the storage
         kubectl get volumeattachment {attachment} -o yaml"
     ));
     // Where the machine is gone, too, the driver may not find it: then the storage is where it is ended.
@@ -42,7 +42,7 @@ pub(super) fn logs(index: &Index<'_>, driver: &str) -> Vec<Step> {
         let container = attachers::container(pod).unwrap_or("csi-attacher");
         let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
         steps(&format!(
-            "# what the attacher says
+            "# log of the attacher
             kubectl -n {namespace} logs {name} -c {container} --tail=50"
         ))
     });
@@ -68,7 +68,7 @@ pub(super) fn storage(index: &Index<'_>, volume: &str) -> Vec<Step> {
 /// What keeps a mount on a node whose kubelet answers.
 pub(super) fn mounts(node: &str, volume: &str) -> Vec<Step> {
     steps(&format!(
-        "# what the kubelet says of the volume (where NodeLogQuery is enabled; else journalctl -u kubelet on the node)
+        "# log of the kubelet about the volume (where NodeLogQuery is enabled; else journalctl -u kubelet on the node)
         kubectl get --raw '/api/v1/nodes/{node}/proxy/logs/?query=kubelet&pattern={volume}'
         # which mounts of it are left, and what keeps them busy
         kubectl debug node/{node} -it --image=busybox -- chroot /host sh -c 'grep {volume} /proc/mounts; fuser -vm $(grep {volume} /proc/mounts | cut -d\" \" -f2)'

@@ -34,9 +34,7 @@ pub(super) fn why(index: &Index<'_>, node: &WideNode) -> Why {
     }
     let (policies, fences) = (&facts.policies, &facts.fences);
     if let Some(unknown) = policies.unknown.as_ref().or(fences.unknown.as_ref()) {
-        let words = format!(
-            "whether a policy selects it, and a NodeFence is open, is not known: {unknown}"
-        );
+        let words = format!("policies and NodeFences of the node are unknown: {unknown}");
         return Why {
             is_to_come: false,
             words,
@@ -71,7 +69,7 @@ pub(super) fn why(index: &Index<'_>, node: &WideNode) -> Why {
         way = again(fence);
     }
     if kept_off.is_some() {
-        way.why = format!("if whoever has said so agrees: {}", way.why);
+        way.why = format!("if the person who denied it agrees: {}", way.why);
     }
     let steps = steps(obstacle, found.policy, &view.name, way);
     Why {
@@ -102,16 +100,16 @@ fn steps(
                 "give the node a label that a policy selects, or widen a policy's nodeSelector",
                 format!("kubectl label node {node} KEY=VALUE"),
             ),
-            step("then have it fenced now", way.command),
+            step("then fence it now", way.command),
         ],
         Some(Obstacle::Conflict(conflict)) => in_conflict(conflict, way),
         Some(Obstacle::Cleared(fence)) => vec![
             step(
-                "by which readings, and what speaks against them by now: whoever takes its volumes goes by that",
+                "which readings confirmed it off, and what contradicts them now",
                 format!("kubectl fence explain {}", fence.name_any()),
             ),
             step(
-                "whether the machine is off now: nobody has looked since",
+                "whether the machine is off now (no later reading)",
                 format!("kubectl fence test {node}"),
             ),
         ],
@@ -119,7 +117,7 @@ fn steps(
             explained(fence),
             Step {
                 why: format!(
-                    "if that holds no more, and whoever has said so agrees: {}",
+                    "if that no longer applies, and its author agrees: {}",
                     fences::once_more(fence)
                 ),
                 ..again(fence)
@@ -142,7 +140,7 @@ fn uninstalled(view: &NodeView) -> Why {
     )];
     if view.ready() == Ready::Unknown {
         steps.push(step(
-            "without it: first see for yourself that the machine has no power. If it runs, this destroys data. Then",
+            "without it: first check that the machine has no power. If it runs, this destroys data. Then",
             format!(
                 "kubectl taint nodes {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
             ),
@@ -153,15 +151,14 @@ fn uninstalled(view: &NodeView) -> Why {
         ));
     } else {
         steps.push(step(
-            "its kubelet speaks, so the machine runs: move its pods away, which unmounts their volumes, and never mark it as out of service",
+            "its kubelet reports, so the machine runs: drain it, which unmounts its volumes, and never taint it out-of-service",
             format!("kubectl drain {node} --ignore-daemonsets --delete-emptydir-data"),
         ));
     }
     Why {
         is_to_come: false,
-        words:
-            "the operator is not installed in this cluster, so nobody proves that a machine is down"
-                .to_owned(),
+        words: "the operator is not installed in this cluster, so no machine is confirmed off"
+            .to_owned(),
         steps,
     }
 }
@@ -171,9 +168,9 @@ fn by_hand(policy: Option<&NodeFencingPolicy>, node: &str) -> Step {
     let observes = policy.is_some_and(|it| it.spec.procedure.fence.mode == FenceMode::Observe);
     let why = match observes {
         true => {
-            "have it fenced now: ConfirmOnly never turns the machine off and goes on when its devices read Off; PowerOff turns it off"
+            "fence it now: ConfirmOnly never turns the machine off and continues when its devices read Off; PowerOff turns it off"
         }
-        false => "have it fenced now: its machine is proven down all the same",
+        false => "fence it now: its machine is still confirmed off first",
     };
     let command = fence_now(policy, node);
     step(why, format!("{command} --reason \"WHY\""))
@@ -188,18 +185,18 @@ fn in_conflict(conflict: &Conflict, way: Step) -> Vec<Step> {
     );
     steps.extend(conflict.policies.iter().map(|it| {
         step(
-            "either have this one govern this node, and all others that both select, in its mode",
+            "or have this one govern this node, and all others that both select, in its mode",
             format!("kubectl patch nodefencingpolicy {it} --type=merge -p '{patch}'"),
         )
     }));
-    steps.push(step("then have it fenced now", way.command));
+    steps.push(step("then fence it now", way.command));
     steps
 }
 
 fn shown(policy: &NodeFencingPolicy) -> Step {
     let name = policy.name_any();
     step(
-        "what the operator says of the policy",
+        "what the operator reports of the policy",
         format!("kubectl fence status {name}"),
     )
 }

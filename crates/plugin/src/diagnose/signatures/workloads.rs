@@ -53,7 +53,7 @@ fn held(stuck: &Stuck<'_>, user: &SlimPod) -> Vec<String> {
     let holder = stuck.holder.as_deref().unwrap_or_default();
     let (user, volume) = (user.full_name(), &stuck.volume);
     let held = format!(
-        "node {holder} is Ready, and pod {user} uses volume {volume} there: no node has died, and there is nothing to fence"
+        "node {holder} is Ready, and pod {user} uses volume {volume} there, so there is nothing to fence"
     );
     std::iter::once(held).chain(stuck.said()).collect()
 }
@@ -83,9 +83,9 @@ fn rolled(stuck: &Stuck<'_>, user: &SlimPod, rollout: &SlimDeployment) -> Findin
     ));
     Finding {
         id: Id::D4,
-        title: format!("the rollout of deployment {name} waits for itself: the new pod starts before the old one stops, on another node"),
+        title: format!("the rollout of deployment {name} blocks itself: the new pod starts before the old one stops, on another node"),
         objects,
-        cause: "a ReadWriteOnce volume is attached to one node. The new pod cannot start before the old one has stopped, and the rollout does not stop the old one before the new one is ready".to_owned(),
+        cause: "a ReadWriteOnce volume is attached to one node. The new pod cannot start before the old one stops, and the rollout stops it only afterwards".to_owned(),
         seen,
         fix: [recreate(rollout), surge].concat(),
     }
@@ -121,7 +121,7 @@ fn rivals(index: &Index<'_>, stuck: &Stuck<'_>, user: &SlimPod) -> Finding {
         kubectl describe node {holder}"
     )));
     let mut seen = held(stuck, user);
-    seen.push(format!("{whose} both want it, and neither is about to go"));
+    seen.push(format!("{whose} both use it, and neither is being deleted"));
     Finding {
         id: Id::D5,
         title: format!("{whose} share volume {volume}, which is attached to one node at a time"),

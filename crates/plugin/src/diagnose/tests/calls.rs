@@ -18,7 +18,7 @@ fn an_incident_that_calls_for_people_is_told_where_no_finding_is_of_its_node() {
         .push(calls);
     world.fences = vec![accused];
     let told = of(&world, Kind::Node, "worker-1").calls;
-    let says = "of node worker-1 calls for you: FenceContradiction: check its data: see kubectl fence status worker-1";
+    let says = "of node worker-1 requires action: FenceContradiction: check its data: see kubectl fence status worker-1";
     assert!(
         matches!(told.as_slice(), [it] if it.words.ends_with(says)),
         "{told:?}"
@@ -26,7 +26,10 @@ fn an_incident_that_calls_for_people_is_told_where_no_finding_is_of_its_node() {
     let all = diagnose(&world.facts(), &Scope::All).expect("a diagnosis");
     assert_eq!(all.calls, told);
     let text = super::super::told(&all, &Scope::All, world.facts().now);
-    assert!(text.contains("calls for you: FenceContradiction"), "{text}");
+    assert!(
+        text.contains("requires action: FenceContradiction"),
+        "{text}"
+    );
     assert!(of(&world, Kind::Node, "worker-2").calls.is_empty());
     assert!(!all.is_empty() && all.findings.is_empty());
     assert_eq!(all.names(), ["nodefence.nodefencing.io/worker-1-fence"]);

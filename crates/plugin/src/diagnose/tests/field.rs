@@ -77,7 +77,7 @@ fn diag_attachment_being_deleted_own_node() {
         &text,
         &[
             "node worker-2, which is Ready",
-            "to go for 55m",
+            "being deleted for 55m",
             error,
             "pod shop/db-new",
         ],
@@ -104,9 +104,9 @@ fn diag_detach_error_ready_node() {
     says(
         &text,
         &[
-            "to go for 55m",
+            "being deleted for 55m",
             error,
-            "Never strip its finalizer",
+            "never # remove its finalizer",
             "nothing to fence",
         ],
     );
@@ -311,7 +311,7 @@ fn a_local_volume_of_a_lost_node_is_told_from_one_whose_node_refuses_the_pod() {
     says(
         &text,
         &[
-            "nodes that do not exist any more",
+            "nodes that do not exist",
             "hostname In worker-9",
             "No fence moves it",
         ],

@@ -158,7 +158,7 @@ impl Writing {
         let told = machine.told();
         let mut remarks = vec![match &found {
             Ok((node, uuid)) => Remark::Words(format!(
-                "{told}: it and Node {node} both name the system UUID {uuid}."
+                "{told}: it and Node {node} both report the system UUID {uuid}."
             )),
             Err(missing) => no_node(&told, missing),
         }];
@@ -204,7 +204,7 @@ fn node_of(
     let Some(uuid) = machine.uuid() else {
         let named = machine.system.identity.system_uuid.as_deref();
         return Err(match named {
-            None => "the BMC names no system UUID".to_owned(),
+            None => "the BMC reports no system UUID".to_owned(),
             Some(named) => {
                 format!("its system UUID `{named}` identifies no machine; set it in the firmware")
             }
@@ -213,7 +213,7 @@ fn node_of(
     let key = |it: &Machine| it.uuid().and_then(usable_uuid).map(orderless);
     if machines.iter().filter(|it| key(it) == key(machine)).count() > 1 {
         return Err(format!(
-            "several systems of this scan name the system UUID {uuid}; leave out what leads twice to one"
+            "several systems of this scan report the system UUID {uuid}; leave out duplicate addresses"
         ));
     }
     let found: Vec<String> = nodes

@@ -28,14 +28,17 @@ pub(super) fn of(
     let finalizers = foreign_finalizers(pod);
     if !finalizers.is_empty() && owner.is_some_and(|it| it.kind == "ReplicaSet") {
         notes.push(format!(
-            "finalizer {} keeps the old object Terminating until whoever set it acts; the next pod has another name and does not wait for that, its volumes for pod GC's next look, 20 s at most",
+            "finalizer {} keeps the old object Terminating; the next pod (another name) does not wait, its volumes wait up to 20 s",
             finalizers.join(", ")
         ));
     }
     let is_old =
         owner.is_some_and(|it| !["ReplicaSet", "StatefulSet", "Job"].contains(&it.kind.as_str()));
     if let (true, Some(owner)) = (is_old, owner) {
-        notes.push(format!("{} {} is no controller of Kubernetes' own: that it makes another one is taken for granted", owner.kind, owner.name));
+        notes.push(format!(
+            "{} {} is no controller of Kubernetes; it is assumed to create another pod",
+            owner.kind, owner.name
+        ));
     }
     notes
 }
@@ -47,7 +50,7 @@ fn of_budget(pod: &Pod, budget: &PodDisruptionBudget) -> Option<String> {
     let is_full = allowed == 0 && budget.namespace() == pod.namespace();
     (is_full && selects(selector, pod)).then(|| {
         format!(
-            "PodDisruptionBudget {} allows no disruption now, and is no obstacle: the taint has the pod deleted without asking it",
+            "PodDisruptionBudget {} allows no disruption now, which the taint ignores",
             budget.name_any()
         )
     })
@@ -79,7 +82,7 @@ fn of_rollout(
     let held = plan.volumes.iter().find(|it| it.fate == Fate::Moves);
     let claim = held.filter(|_| is_rolling)?.claim.clone()?;
     Some(format!(
-        "Deployment {deployment} is RollingUpdate with claim {claim}, which one node at a time can have: a failover goes through, as the old pod is gone by then, but a rollout may wait for itself; set its strategy to Recreate"
+        "Deployment {deployment} is RollingUpdate with claim {claim} for one node: a failover succeeds, but a rollout may block itself; set its strategy to Recreate"
     ))
 }
 
@@ -97,7 +100,7 @@ pub(super) fn of_brothers(plans: &mut [PodPlan]) {
         let is_of_set = plan.owner_kind == "StatefulSet";
         let brothers = sets.iter().filter(|it| **it == own).count();
         if is_of_set && brothers > 1 {
-            plan.notes.push(format!("{brothers} pods of its StatefulSet are on this node: they are made one after the other, each when the one before is Ready, unless `podManagementPolicy` is Parallel; the time is that of the first"));
+            plan.notes.push(format!("{brothers} pods of its StatefulSet are on this node and start in order (unless `podManagementPolicy` is Parallel); the time is the first one's"));
         }
     }
 }

@@ -121,17 +121,16 @@ fn where_no_pod_recovers_nothing_is_said_of_the_last_that_does() {
 
 const PLAN: &str = "\
 If Node w1 lost power now, it would be fenced, and everything on it would run
-again, 1 pod(s) without what was on the node alone, the last pod about 116s
+again, 1 pod without data that was on the node alone, the last pod about 116s
 after the power loss
 
 Verdict
   policy databases: mode PowerOff, approval Automatic
-  level bmc: ready: w1-bmc (ipmi, Ready, has never read Off, so that nobody
-  knows whether it answers while its machine is off)
-  budget admits it: 2 of 3 nodes would be Ready, `budget.minHealthy` wants 2
-  note: a BMC that loses power together with its machine cannot answer, and then
-  nothing is proven before a human confirms: a level with the outlets (driver
-  pdu) or driver manual behind it helps
+  level bmc: ready: w1-bmc (ipmi, Ready, has never read Off, so it may not
+  answer while its machine is off)
+  budget admits it: 2 of 3 nodes would be Ready, `budget.minHealthy` requires 2
+  note: a BMC without power of its own cannot answer in a power loss; add a
+  level with the outlets (driver pdu) or driver manual behind it
 
 AT     STEP           TAKES   KNOWN FROM
 50s    ReadyUnknown   50s     Kubernetes' default
@@ -144,13 +143,13 @@ AT     STEP           TAKES   KNOWN FROM
 114s   Evict          0s      our benchmark
 114s   Schedule       0s      our benchmark
 116s   Start          1.8s    our benchmark
-The last step ends between 106s and 126s, as far as anything bounds it; -o json
-tells more of each number
+The last step ends between 106s and 126s, where bounded; -o json shows the
+source of each number
 
 Pods (1 recovers, 1 of the node)
   recovers: shop/web-1 (ReplicaSet/of-it), after 112s
-      another one is made and starts elsewhere (Node w3 has room)
-      - emptyDir cache begins empty: what is in it is lost
+      another one is created elsewhere (Node w3 has room)
+      - emptyDir cache starts empty: its data is lost
   of the node: shop/agent-1
 
 Not known
@@ -170,7 +169,7 @@ fn a_plan_says_first_what_is_lost() {
     let pods = vec![pod("web-1", "ReplicaSet"), pod("agent-1", "DaemonSet")];
     let (_, text) = of(&facts(json!({}), pods));
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let told = "everything on it would run again, 1 pod(s) without what was on the node alone";
+    let told = "everything on it would run again, 1 pod without data that was on the node alone";
     assert!(flat.contains(told), "{text}");
 }
 
@@ -182,7 +181,7 @@ fn a_mark_is_to_be_removed_when_that_is_harmless_and_no_sooner() {
     facts.nodes[0] = facts.node.clone();
     let (_, text) = of(&facts);
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let told = "once the machine is known to be off or freshly booted, remove it";
+    let told = "once the machine is off or rebooted, remove it";
     assert!(flat.contains(told), "{text}");
 }
 
@@ -199,7 +198,7 @@ fn a_plan_that_is_held_says_why_and_what_comes_after() {
         "HELD",
         "AwaitingApproval",
         "once it is open: kubectl fence approve w1 --reason WHY",
-        "nothing holds it any more",
+        "the hold is lifted",
     ] {
         assert!(
             text.split_whitespace()
@@ -313,17 +312,17 @@ fn an_open_incident_of_the_node_goes_on_and_holds_nothing() {
     ] {
         facts.fences = vec![with("Held", hold)];
         let (plan, text) = of(&facts);
-        let words = "it is held, and goes on by itself once that is over";
+        let words = "it is held, and resumes by itself";
         assert!(flat(&text).contains(words), "no `{words}` in {text}");
         assert!(plan.recovers, "{hold}");
     }
     for (stuck, words) in [
-        (with("Escalated", "StillOn"), "it calls for somebody"),
+        (with("Escalated", "StillOn"), "it requires action"),
         (with("Held", "Paused"), "it is held"),
-        (with("Held", "Storm"), "it waits for an answer"),
-        (asked_and("OtherProcess"), "it waits for an answer"),
-        (asked, "it waits for an answer"),
-        (released, "somebody has let go of it"),
+        (with("Held", "Storm"), "it waits for an approval"),
+        (asked_and("OtherProcess"), "it waits for an approval"),
+        (asked, "it waits for an approval"),
+        (released, "it was released by a user"),
     ] {
         facts.fences = vec![stuck];
         let (plan, text) = of(&facts);

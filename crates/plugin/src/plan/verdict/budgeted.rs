@@ -64,7 +64,7 @@ pub(super) fn by_budget(
     match budget::admit(&mine, mode, false, budget, &cluster, now) {
         Ok(()) => {
             verdict.budget = Some(format!(
-                "admits it: {ready} of {} nodes would be Ready, `budget.minHealthy` wants {}",
+                "admits it: {ready} of {} nodes would be Ready, `budget.minHealthy` requires {}",
                 selected.len(),
                 healthy_min(budget, selected.len())
             ));

@@ -51,7 +51,7 @@ fn note(
     match first_ready {
         Some(true) => {
             let message = format!(
-                "only a human's word says that this machine is off: look at it, and {}",
+                "only a manual confirmation proves this machine off: check it, and {}",
                 once_open("confirm", &dead.name)
             );
             verdict
@@ -67,7 +67,7 @@ fn note(
     let ready = verdict.levels.iter().filter(|it| it.ready);
     let mut drivers = ready.flat_map(|it| &it.devices).map(|it| &it.driver);
     if first_ready == Some(false) && drivers.all(|it| BMC.contains(&it.as_str())) {
-        let note = "a BMC that loses power together with its machine cannot answer, and then nothing is proven before a human confirms: a level with the outlets (driver pdu) or driver manual behind it helps";
+        let note = "a BMC without power of its own cannot answer in a power loss; add a level with the outlets (driver pdu) or driver manual behind it";
         verdict.notes.push(note.to_owned());
     }
 }
@@ -80,10 +80,8 @@ fn device(device: &FenceDevice, node: &NodeView) -> DevicePlan {
     let ready = ready.filter(|_| readiness != Readiness::Ready);
     let is_one_machines = device.spec.node_name.is_some() && device.spec.reads() != Reads::Human;
     let never_off = is_one_machines && status.is_some_and(|it| it.last_off_time.is_none());
-    let never_off = never_off.then(|| {
-        "has never read Off, so that nobody knows whether it answers while its machine is off"
-            .to_owned()
-    });
+    let never_off = never_off
+        .then(|| "has never read Off, so it may not answer while its machine is off".to_owned());
     DevicePlan {
         name: device.name_any(),
         driver: device.spec.driver_name().to_owned(),

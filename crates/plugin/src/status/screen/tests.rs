@@ -133,7 +133,12 @@ fn the_screen_fits_the_terminal_and_has_every_number_in_its_column() {
 /// Whoever has given a word sees that it was heard, and who is called is not told when they will be.
 #[test]
 fn what_people_and_devices_have_said_stands_with_the_incident() {
-    let mut confirmed = incident("worker-2", "Checking", 20, "asks the devices of level bmc");
+    let mut confirmed = incident(
+        "worker-2",
+        "Checking",
+        20,
+        "probing the devices of level bmc",
+    );
     confirmed.escalated = Some("DeviceFailed: words".to_owned());
     confirmed.said = vec![Moment {
         kind: Kind::People,

@@ -196,7 +196,7 @@ async fn dead(lab: &Lab, session: &mut Session<'_>, later: &Later) -> Result<()>
     lab.rig_of("node-4")?.machine.set_power(false);
     wait_node_ready(lab.control_plane.admin(), "node-4", "Unknown", LIMIT).await?;
     later.minutes(7);
-    let words = ["no pod that runs attaches or detaches", "work/controller-"];
+    let words = ["no running pod attaches or detaches", "work/controller-"];
     told(lab, session, "node/node-4", &["D1", "D14"], &words).await?;
 
     let rule = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-4"]});

@@ -114,7 +114,7 @@ fn what_tolerates_everything_may_stay_on_a_machine_that_is_back() {
         let decision = decide(&of_deletion(), &mut m, &o);
         match decision.effect {
             Effect::Release(_) => "nothing",
-            _ if decision.message.contains("pod(s)") => "the pod",
+            _ if decision.message.contains("pod") => "the pod",
             _ => "its volume",
         }
     };

@@ -7,12 +7,15 @@ use crate::observed::{CLAIM, DETACHING, OUT_OF_SERVICE};
 #[test]
 fn it_ends_when_somebody_has_taken_the_node() {
     for (key, word) in [
-        (CLAIM, "NodeFence another has taken the node since"),
+        (CLAIM, "NodeFence another has claimed the node since"),
         (
             OUT_OF_SERVICE,
-            "carries `node.kubernetes.io/out-of-service`",
+            "tainted by others since (`node.kubernetes.io/out-of-service`)",
         ),
-        (DETACHING, "carries `nodefencing.io/detaching`"),
+        (
+            DETACHING,
+            "tainted by others since (`nodefencing.io/detaching`)",
+        ),
     ] {
         let theirs = taint(key, "another-n1", "NoExecute");
         let mut process = Process::of(wanted());
@@ -30,6 +33,10 @@ fn it_ends_when_somebody_has_taken_the_node() {
         process.node.taints.push(theirs);
         let end = process.at(90);
         is_closed(&end, word);
-        assert!(end.message.contains("nothing more"), "{}", end.message);
+        assert!(
+            end.message.contains("not turned on again"),
+            "{}",
+            end.message
+        );
     }
 }

@@ -213,9 +213,9 @@ fn outlets_that_did_not_turn_the_machine_off_do_not_say_that_it_came_back() {
         );
         let asks_another = message.contains("outlets that did not turn the machine off");
         assert_eq!(asks_another, !heard, "{message}");
-        let names_it = message.contains("FenceDevice bmc, which has proven it down");
+        let names_it = message.contains("have FenceDevice bmc answer, which confirmed it off");
         assert_eq!(names_it, proven == Some("bmc"), "{message}");
-        let asks_these = message.contains("turn them off too");
+        let asks_these = message.contains("turn off these outlets too");
         assert_eq!(asks_these, proven.is_none(), "{message}");
     }
 }

@@ -39,7 +39,7 @@ impl Scene<'_> {
             title: format!("node {node} is out of service, and no NodeFence is open for it"),
             objects: self.objects(),
             cause: format!(
-                "the taint out-of-service of node {node} was not set by an open NodeFence, so no device has confirmed that its machine is off. Kubernetes detaches its volumes all the same"
+                "the taint out-of-service of node {node} was not set by an open NodeFence, so no device confirmed its machine off. Kubernetes detaches its volumes anyway"
             ),
             seen,
             fix: [first, more].concat(),

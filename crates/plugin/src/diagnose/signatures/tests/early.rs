@@ -19,10 +19,7 @@ fn d1_and_d2_a_silent_node_with_volumes_before_any_pod_waits() {
     let found = world.only();
     assert_eq!(found.id, Id::D1);
     assert!(
-        seen(
-            &found,
-            "no pod is seen elsewhere that waits for it yet: pv-1"
-        ),
+        seen(&found, "no pod elsewhere waits for it yet: pv-1"),
         "{found:#?}"
     );
     assert!(found.objects.contains(&Object::of_cluster("pv", "pv-1")));
@@ -91,7 +88,7 @@ fn d1_says_that_the_incident_of_this_outage_was_denied_or_has_ended() {
     world.policies[0]["spec"]["pauseRequests"] = paused;
     let found = world.only();
     assert!(
-        again(&found).starts_with("if whoever has said so agrees: "),
+        again(&found).starts_with("if the person who denied it agrees: "),
         "{found:#?}"
     );
     world.policies[0]["spec"]["pauseRequests"] = json!([]);
@@ -106,7 +103,7 @@ fn d1_says_that_the_incident_of_this_outage_was_denied_or_has_ended() {
     world.fences = vec![ended];
     let found = world.only();
     assert!(
-        seen(&found, "was denied by ada: I am at it; its policy begins"),
+        seen(&found, "was denied by ada: I am at it; its policy opens"),
         "{found:#?}"
     );
     assert!(commands(&found, "kubectl fence explain"), "{found:#?}");
@@ -124,14 +121,14 @@ fn d1_says_that_a_proof_was_left_to_others_and_what_speaks_against_it() {
     world.fences = vec![left];
     let found = world.only();
     assert!(
-        seen(&found, "left to whoever goes by that proof"),
+        seen(&found, "the consumer of that proof, not the operator"),
         "{found:#?}"
     );
     assert!(commands(&found, "kubectl fence explain worker-1-fence"));
     let told = world.fences[0]["status"]["conditions"].as_array_mut();
     told.expect("a list")[1]["status"] = json!("False");
     let found = world.only();
-    assert!(seen(&found, "do not go by the proof"), "{found:#?}");
+    assert!(seen(&found, "do not rely on the proof"), "{found:#?}");
 }
 
 #[test]
@@ -169,7 +166,7 @@ fn d1_does_not_pass_over_who_has_paused_the_policy() {
     let is_asked_first = |found: &Finding| {
         let mut steps = found.fix.iter();
         let now = steps.find(|it| it.command.contains("fence now"));
-        now.is_some_and(|it| it.why.starts_with("if whoever has said so agrees"))
+        now.is_some_and(|it| it.why.starts_with("if the person who denied it agrees"))
     };
     assert!(is_asked_first(&found), "{found:#?}");
     // So it is of a pause that something else comes before.

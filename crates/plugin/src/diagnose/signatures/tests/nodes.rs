@@ -122,7 +122,7 @@ fn d1_two_policies_of_one_priority_are_a_conflict() {
     world.policies = vec![policy("PowerOff", json!({})), second];
     let found = world.only();
     assert!(
-        seen(&found, "policies others, workers all select node worker-1"),
+        seen(&found, "policies others, workers all select Node worker-1"),
         "{found:#?}"
     );
     // Which refuses a node that two policies govern.
@@ -161,7 +161,7 @@ fn d1_that_cannot_be_explained_for_want_of_rights_says_so() {
     let found = crate::diagnose::signatures::findings(&facts);
     let found = found.first().expect("a finding");
     assert!(
-        seen(found, "is not known: nodefencingpolicies is forbidden"),
+        seen(found, "are unknown: nodefencingpolicies is forbidden"),
         "{found:#?}"
     );
     assert!(commands(found, "kubectl fence now worker-1"), "{found:#?}");
@@ -171,7 +171,7 @@ fn d1_that_cannot_be_explained_for_want_of_rights_says_so() {
 fn d1_without_the_operator_has_kubernetes_own_way_out_behind_a_warning() {
     let mut facts = World::waiting("Unknown", EXCLUSIVE).facts();
     facts.policies.unknown = Some(
-        "the cluster does not know `nodefencing.io`: the operator is not installed".to_owned(),
+        "the cluster has no API group `nodefencing.io`: the operator is not installed".to_owned(),
     );
     let found = crate::diagnose::signatures::findings(&facts);
     let found = found.first().expect("a finding");
@@ -231,7 +231,7 @@ fn d2_the_same_while_a_nodefence_is_open() {
     let last = world.only().fix.pop().expect("a step");
     assert!(
         last.why
-            .starts_with("only if this machine is known to be dead"),
+            .starts_with("only if this machine is known to be down"),
         "{last:?}"
     );
     assert_eq!(
@@ -309,7 +309,7 @@ fn d8_pods_that_tolerate_what_evicts_all_others() {
     world.fences = vec![proven(fence("worker-1", "PowerOff", detaching), "True")];
     let found = world.found();
     let found = found.iter().find(|it| it.id == Id::D8).expect("D8");
-    assert!(seen(found, "worker-1-fence has proven its machine down"));
+    assert!(seen(found, "worker-1-fence confirmed its machine off"));
     assert!(!commands(found, "kubectl fence test"), "{found:#?}");
     // On a word alone, and against what a device has said: that is told, and the machine is looked at once more.
     world.fences[0]["status"]["evidence"]["readings"] = json!([{
@@ -318,7 +318,7 @@ fn d8_pods_that_tolerate_what_evicts_all_others() {
     world.fences[0]["status"]["contradictingDevices"] = json!(["bmc"]);
     let found = world.found();
     let found = found.iter().find(|it| it.id == Id::D8).expect("D8");
-    assert!(seen(found, "on a human's word"), "{found:#?}");
+    assert!(seen(found, "confirmed off by hand"), "{found:#?}");
     assert!(seen(found, "FenceDevice bmc"), "{found:#?}");
     assert!(commands(found, "kubectl fence test"), "{found:#?}");
     world.fences.clear();

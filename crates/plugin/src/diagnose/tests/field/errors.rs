@@ -42,7 +42,7 @@ fn diag_vsphere_in_use() {
         says(
             &text,
             &[
-                "attached elsewhere, and the cluster knows nothing of it",
+                "attached elsewhere, and the cluster has no such VolumeAttachment",
                 error,
             ],
         );
@@ -97,7 +97,7 @@ fn diag_driver_error_is_no_finding() {
         old(&mut world.pods[0], "2026-11-26T06:59:50Z");
         let (code, found, text) = asked(&world, &Scope::Namespace("shop".to_owned()));
         assert_eq!((code, found.len()), (3, 0), "{text}");
-        says(&text, &["10s old", words, "look again"]);
+        says(&text, &["10s old", words, "try again"]);
     }
 }
 

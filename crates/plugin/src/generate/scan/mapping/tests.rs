@@ -53,7 +53,7 @@ fn a_system_is_the_node_that_names_the_same_uuid_in_either_order() {
 #   kubectl -n node-fencing-system create configmap bmc-ca --from-file=ca.crt=ca.pem
 ---
 # 10.0.0.1:443/redfish/v1/Systems/1 (Contoso R640): it and Node worker-1 both
-# name the system UUID 4c4c4544-0042-3510-8052-b4c04f4a4d32.
+# report the system UUID 4c4c4544-0042-3510-8052-b4c04f4a4d32.
 apiVersion: nodefencing.io/v1alpha1
 kind: FenceDevice
 metadata:
@@ -122,7 +122,7 @@ fn what_names_no_machine_for_sure_is_a_comment_that_says_why() {
     let nodes = [node("worker-1", UUID), node("worker-2", UUID)];
     let zeros = "00000000-0000-0000-0000-000000000000";
     for (uuid, why) in [
-        (json!(null), "the BMC names no system UUID"),
+        (json!(null), "the BMC reports no system UUID"),
         (json!(zeros), "identifies no machine"),
         (json!(OTHER), "no Node reports the system UUID"),
         (json!(UUID), "several Nodes report the system UUID"),
