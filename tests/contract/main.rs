@@ -10,6 +10,7 @@ mod bad_inputs;
 mod chart;
 mod faults;
 mod generated;
+mod language;
 #[path = "../stale/mod.rs"]
 mod stale;
 mod tidy;

@@ -21,18 +21,18 @@ const ROOMS: [&str; 8] = [
     "benches",
 ];
 
-fn root() -> &'static Path {
+pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn sources(directory: &str) -> Vec<(PathBuf, String)> {
+pub fn sources(directory: &str) -> Vec<(PathBuf, String)> {
     let found = texts(directory, &["rs"]);
     assert!(found.len() >= 5, "no sources in {directory}");
     found
 }
 
 /// All texts below a folder whose names end so, by their path from the root.
-fn texts(directory: &str, endings: &[&str]) -> Vec<(PathBuf, String)> {
+pub fn texts(directory: &str, endings: &[&str]) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let mut left = vec![root().join(directory)];
     while let Some(directory) = left.pop() {
