@@ -9,7 +9,7 @@ use super::output::complain;
 use super::trail::{RELEASE, reason};
 use super::{Done, Error, fences};
 use fencing_api::fence::{ApprovalDecision, DesiredState, NodeFence, TriggerType};
-use fencing_api::settings::{FenceMode, PowerOnPolicy};
+use fencing_api::settings::{FenceMode, PowerOnPolicy, RecoveryStrategy};
 use fencing_core::hold::HeldBy;
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -265,7 +265,7 @@ fn denied_in_vain(fence: &NodeFence) -> Option<String> {
 fn cancelled_in_vain(fence: &NodeFence, is_forced: bool) -> Option<String> {
     let name = fence.name_any();
     if fence.spec.desired_state == DesiredState::Released {
-        return Some(done_already(fence, "cancelled"));
+        return Some(done_already(fence));
     }
     if fence.is_out_of_service() {
         return Some(format!(
@@ -284,9 +284,9 @@ fn cancelled_in_vain(fence: &NodeFence, is_forced: bool) -> Option<String> {
 /// Somebody has released it already, or there is no taint to be removed.
 fn released_in_vain(fence: &NodeFence) -> Option<String> {
     if fence.spec.desired_state == DesiredState::Released {
-        return Some(done_already(fence, "released"));
+        return Some(done_already(fence));
     }
-    (!fence.is_out_of_service()).then(|| {
+    (!may_be_tainted(fence)).then(|| {
         format!(
             "NodeFence {} has no out-of-service taint on Node {}; to end the incident: {}",
             fence.name_any(),
@@ -296,7 +296,12 @@ fn released_in_vain(fence: &NodeFence) -> Option<String> {
     })
 }
 
-fn done_already(fence: &NodeFence, verbed: &str) -> String {
+/// Which command has done it follows from the taint: both write one field.
+fn done_already(fence: &NodeFence) -> String {
+    let verbed = match fence.is_out_of_service() {
+        true => "released",
+        false => "cancelled",
+    };
     format!(
         "NodeFence {} is already {verbed}, it is {}: {}",
         fence.name_any(),
@@ -328,11 +333,25 @@ fn not_let_go(fence: &NodeFence) -> Option<String> {
         TriggerType::External => "has rebooted or is confirmed off by hand",
         TriggerType::NodeCondition | TriggerType::Manual => "reads Off or has rebooted",
     };
-    fence.is_out_of_service().then(|| {
+    let is_known = fence.is_out_of_service();
+    may_be_tainted(fence).then(|| {
+        let stays = match is_known {
+            true => format!("Node {node} stays out of service"),
+            false => format!("Node {node} may be out of service already, and stays so"),
+        };
         format!(
-            "Node {node} stays out of service until its pods are gone, its volumes detached, and its machine {until}; see kubectl fence status {node}"
+            "{stays} until its pods are gone, its volumes detached, and its machine {until}; see kubectl fence status {node}"
         )
     })
+}
+
+/// Does the taint stand, or may it, because it is recorded only once it is set? The evidence is stored before.
+fn may_be_tainted(fence: &NodeFence) -> bool {
+    let status = fence.status.as_ref();
+    let is_proven =
+        status.is_some_and(|it| it.evidence.is_some() && it.taint_removed_time.is_none());
+    let sets_none = fence.spec.procedure.recovery.strategy == RecoveryStrategy::None;
+    fence.is_out_of_service() || (is_proven && !sets_none && !fence.is_ended())
 }
 
 /// Before the taint, and a command is out of which nobody knows what became.
@@ -502,6 +521,33 @@ mod tests {
         let asks = json!({"desiredState": "Released", "fence": {"mode": "PowerOff", "approval": {"mode": "Manual"}}});
         let words = approved_in_vain(&fence(asks, in_stage("AwaitingApproval", None)));
         assert!(words.expect("released").contains("kubectl fence now"));
+    }
+
+    /// The taint is recorded a moment after it is set, or later where that write fails: by then both commands say that it may stand.
+    #[test]
+    fn between_the_evidence_and_the_record_of_the_taint_either_command_is_taken() {
+        let at = "2026-01-01T00:00:00Z";
+        let evidence = json!({
+            "claim": "worker-1-5c0ffee5-1", "nodeUID": "uid-1", "nodeBootID": "boot-1", "leaseRenewTime": at, "quiescedTime": at, "provenTime": at,
+            "level": "bmc", "readings": [],
+        });
+        let proven = |strategy: &str| {
+            let spec = json!({"recovery": {"strategy": strategy}});
+            fence(spec, json!({"evidence": evidence}))
+        };
+        let open = proven("OutOfServiceTaint");
+        assert_eq!(cancelled_in_vain(&open, false), None);
+        assert_eq!(released_in_vain(&open), None);
+        let note = not_let_go(&open).expect("a note");
+        assert!(note.contains("may be out of service already"), "{note}");
+        // No taint is set by this one.
+        let proves = proven("None");
+        assert!(released_in_vain(&proves).is_some());
+        assert_eq!(not_let_go(&proves), None);
+        // Once it is recorded, what was done is named by what it was.
+        let released = json!({"desiredState": "Released"});
+        let again = cancelled_in_vain(&fence(released, json!({"taintAppliedTime": at})), false);
+        assert!(again.expect("refused").contains("is already released"));
     }
 
     /// One field has two commands: which of them may write it follows from the taint.
