@@ -43,13 +43,14 @@ fn ask_everything(document: &Value) {
     let _ = (system(document), members(document), action_info(document));
 }
 
-/// May this document, and no other, be read as off?
+/// May this document, and no other, be read as off? A system names itself; where it does not, its action does.
 fn says_off(document: &Value) -> bool {
-    let kind = document
-        .get("@odata.type")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    kind.starts_with("#ComputerSystem.") && document.get("PowerState") == Some(&Value::from("Off"))
+    let kind = document.get("@odata.type").and_then(Value::as_str);
+    let is_system = match kind.unwrap_or_default() {
+        "" => document.pointer("/Actions/#ComputerSystem.Reset").is_some(),
+        kind => kind.starts_with("#ComputerSystem."),
+    };
+    is_system && document.get("PowerState") == Some(&Value::from("Off"))
 }
 
 fn reads_off(document: &Value) -> bool {
