@@ -11,6 +11,7 @@ mod incident;
 mod objects;
 mod pages;
 mod plugin;
+mod protocol;
 mod reasons;
 mod reference;
 mod release;

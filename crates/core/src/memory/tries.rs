@@ -27,6 +27,14 @@ pub struct LevelTries {
     pub alarm: Option<Escalation>,
 }
 
+impl LevelTries {
+    /// The pause after a try that failed, if it is not over: until when (time since boot), and why the try failed.
+    pub fn pause(&self, now: Duration) -> Option<(Duration, String)> {
+        let until = self.retry_at.filter(|at| now < *at)?;
+        Some((until, self.last_failure.clone().unwrap_or_default()))
+    }
+}
+
 /// The turn of the level that rests on a manual confirmation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ConfirmationTurn {

@@ -3,20 +3,18 @@
 //! Every sign of life ends it: the claim is dropped and nothing else of the Node was touched. The order is the protocol,
 //! and moving any of these steps before another one loses data (docs/protocol.md says how).
 
-use super::abort::{abort, aborted, drop_claim, give_back};
+use super::abort::{abort, drop_claim, give_back};
 use super::completion::{broken, confirmed_down, is_confirmed_down};
 use super::delete_node::sticky_pods;
-use super::hydrate::{await_foreign_commands, note_listed_commands, unlisted};
+use super::hydrate::await_foreign_commands;
 use super::level::names;
 use super::pace::{READ_PACE, poll_again};
 use super::phase::holds;
 use super::power_off::{power_off, renewed};
-use super::prove::{late_on, prove};
 use super::round::Round;
 use super::span::{self, LEASE_RENEWAL_MAX};
 use super::tries::{
-    busy_stage, current_level, forget_other_devices, in_trouble, lost_device, note_devices,
-    try_again, turn_to_confirmed_level,
+    busy_stage, forget_other_devices, in_trouble, lost_device, note_devices, try_again,
 };
 use super::unclaimed::{awaiting_approval, bind};
 use crate::decision::{Decision, Effect, act, held, wait};
@@ -42,81 +40,117 @@ const UNDATED_PAUSE: Duration = Duration::from_secs(5);
 /// How long another process is left alone with a claim that it has taken from this one.
 const RIVAL_PAUSE: Duration = Duration::from_secs(30);
 
-/// The next step under this claim of the NodeFence, this process's or another one's.
-pub(super) fn step(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision {
-    // Whatever is decided now: it was seen.
-    if let Some(held) = r.memory.claim.as_mut().filter(|held| held.value == claim) {
-        held.seen = true;
-    }
-    if let Some(decision) = aborted(r, node, claim) {
-        return decision;
-    }
-    if taint::claim_date(node).is_none() {
-        return undated(r, node, claim);
-    }
-    if let Some(why) = not_to_be_built_on(r) {
-        let message = format!("claim {claim} of Node {} {why}", node.name);
-        return give_back(r.memory, node, claim, Stage::Checking, message);
-    }
-    if let Some(decision) = without_a_place(r, node, claim) {
-        return decision;
-    }
-    if !holds(r.memory, claim) {
-        return take_over(r, node, claim);
-    }
-    note_listed_commands(r, r.moment.now);
-    // The claim was decided on a moment before it was due. Later, nobody can tell whether the condition broke before or after.
+/// Nothing can be built on the claim.
+pub(super) fn unfounded(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Option<Decision> {
+    let why = not_to_be_built_on(r)?;
+    let message = format!("claim {claim} of Node {} {why}", node.name);
+    Some(give_back(r.memory, node, claim, Stage::Checking, message))
+}
+
+/// The claim was decided on a moment before it was due. Later, nobody can tell whether the condition broke before or after.
+pub(super) fn condition_broken(
+    r: &mut Round<'_>,
+    node: &NodeView,
+    claim: &str,
+) -> Option<Decision> {
     r.memory.is_due |= r.moment.now > r.settings.not_before + FIRST_READ_MAX;
     if let Some(message) = broken(r, node) {
-        return abort(r.memory, node, claim, Stage::Aborted, message);
+        return Some(abort(r.memory, node, claim, Stage::Aborted, message));
     }
     r.memory.is_due = true;
-    // A removal that got no answer may still land: nothing else is built on this claim.
-    if r.memory.under_claim.dropping {
-        let again = || format!("claim {claim} is being removed");
-        let message = r.memory.tries.last_failure.clone().unwrap_or_else(again);
-        return drop_claim(r.memory, node, claim, message);
+    None
+}
+
+/// A removal that got no answer may still land: nothing else is built on this claim.
+pub(super) fn being_removed(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Option<Decision> {
+    if !r.memory.under_claim.dropping {
+        return None;
     }
-    if let Some(decision) = quiesce(r) {
-        let decision = in_trouble(r.memory, decision);
-        return sticky_pods::under_the_claim(r, node, claim).unwrap_or(decision);
-    }
-    turn_to_confirmed_level(r, &r.observed.lease, r.moment.now);
-    let Some(level) = current_level(r) else {
-        return unserved(r.memory, node, claim);
-    };
-    if r.memory.commands.busy.is_some() {
-        let message = waited_for(r, node, &level);
-        return in_trouble(r.memory, wait(busy_stage(r.memory), message));
-    }
-    if let Some(at) = r.memory.tries.retry_at.filter(|at| r.moment.now < *at) {
-        let message = r.memory.tries.last_failure.clone().unwrap_or_default();
-        return in_trouble(r.memory, wait(busy_stage(r.memory), message)).until(at);
-    }
-    forget_other_devices(r.memory, &level, r.moment.now + r.settings.late_effect());
-    // Whoever was told of the proof may have turned the machine on: it is neither read again nor told off.
-    if r.memory.under_claim.readings.is_none() && is_confirmed_down(r, node) {
-        return confirmed_down(r, node, claim);
-    }
-    if let Some(message) = lost_device(r.memory, &level) {
-        let message = format!("{message}, or release this NodeFence");
-        return try_again(r, message);
-    }
-    if r.settings.mode() == FenceMode::PowerOff
+    let again = || format!("claim {claim} is being removed");
+    let message = r.memory.tries.last_failure.clone().unwrap_or_else(again);
+    Some(drop_claim(r.memory, node, claim, message))
+}
+
+/// A pod can still start on the node.
+pub(super) fn not_quiesced(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Option<Decision> {
+    let decision = quiesce(r)?;
+    let decision = in_trouble(r.memory, decision);
+    Some(sticky_pods::under_the_claim(r, node, claim).unwrap_or(decision))
+}
+
+/// The level's devices are at work.
+pub(super) fn asking(
+    r: &mut Round<'_>,
+    node: &NodeView,
+    _: &str,
+    level: &Level,
+) -> Option<Decision> {
+    r.memory.commands.busy?;
+    let message = waited_for(r, node, level);
+    Some(in_trouble(r.memory, wait(busy_stage(r.memory), message)))
+}
+
+/// The last try failed just now.
+pub(super) fn paused(r: &mut Round<'_>, _: &NodeView, _: &str, _: &Level) -> Option<Decision> {
+    let (at, message) = r.memory.tries.pause(r.moment.now)?;
+    Some(in_trouble(r.memory, wait(busy_stage(r.memory), message)).until(at))
+}
+
+/// Whoever was told of the proof may have turned the machine on: it is neither read again nor told off.
+pub(super) fn published(
+    r: &mut Round<'_>,
+    node: &NodeView,
+    claim: &str,
+    level: &Level,
+) -> Option<Decision> {
+    forget_other_devices(r.memory, level, r.moment.now + r.settings.late_effect());
+    let is_read = r.memory.under_claim.readings.is_some();
+    (!is_read && is_confirmed_down(r, node)).then(|| confirmed_down(r, node, claim))
+}
+
+/// A device of the claim is gone.
+pub(super) fn device_lost(
+    r: &mut Round<'_>,
+    _: &NodeView,
+    _: &str,
+    level: &Level,
+) -> Option<Decision> {
+    let message = lost_device(r.memory, level)?;
+    Some(try_again(
+        r,
+        format!("{message}, or release this NodeFence"),
+    ))
+}
+
+/// Is this level to be turned off?
+fn is_turned_off(r: &Round<'_>, level: &Level) -> bool {
+    r.settings.mode() == FenceMode::PowerOff
         && !level.is_manual()
         && !r.memory.trust.is_contradicted()
-        && let Some(decision) = renewed(r, node).or_else(|| power_off(r, &level))
-    {
-        return decision;
-    }
-    let decision = unlisted(r)
-        .or_else(|| late_on(r))
-        .unwrap_or_else(|| prove(r, node, &level));
-    in_trouble(r.memory, decision)
+}
+
+/// The kubelet may be back.
+pub(super) fn kubelet_back(
+    r: &mut Round<'_>,
+    node: &NodeView,
+    _: &str,
+    level: &Level,
+) -> Option<Decision> {
+    is_turned_off(r, level).then(|| renewed(r, node))?
+}
+
+/// The off is not sent, or not answered.
+pub(super) fn turned_off(
+    r: &mut Round<'_>,
+    _: &NodeView,
+    _: &str,
+    level: &Level,
+) -> Option<Decision> {
+    is_turned_off(r, level).then(|| power_off(r, level))?
 }
 
 /// No level has a device for the node any more. One that is replaced is there again in a moment.
-fn unserved(m: &mut Memory, node: &NodeView, claim: &str) -> Decision {
+pub(super) fn unserved(m: &mut Memory, node: &NodeView, claim: &str) -> Decision {
     if let Some(message) = m.confirmation.refused.clone() {
         return abort(m, node, claim, Stage::Aborted, message);
     }
@@ -156,7 +190,7 @@ fn not_to_be_built_on(r: &Round<'_>) -> Option<String> {
 /// The claim has landed after its place in the budget was given up, and there is none now, or late, and somebody works on the node by now: this
 /// process has done nothing under it, and does nothing (S13). On the node that the operator runs on it stays where it is, for the replica that
 /// goes on, and so does one that another process may be going on with.
-fn without_a_place(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Option<Decision> {
+pub(super) fn without_a_place(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Option<Decision> {
     let is_ours =
         |hold: &&Hold| hold.reason != HeldBy::OwnNode && !r.observed.claim_of_other_process;
     let hold = r.observed.hold.as_ref().filter(is_ours)?;
@@ -172,7 +206,10 @@ fn without_a_place(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Option<De
 }
 
 /// Under a claim without a date no `out-of-service` could be told from a human's: it goes, and the next one is not written at once.
-fn undated(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision {
+pub(super) fn undated(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Option<Decision> {
+    if taint::claim_date(node).is_some() {
+        return None;
+    }
     let message = format!(
         "claim {claim} of Node {} lost its `timeAdded`, and is removed and set again; find the webhook or tool that rewrites taints of Nodes if this recurs",
         node.name
@@ -181,7 +218,16 @@ fn undated(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision {
     r.memory.tries.last_failure = Some(message.clone());
     r.memory.tries.alarm = Some(Escalation::ClaimUndated);
     let decision = give_back(r.memory, node, claim, Stage::Checking, message);
-    in_trouble(r.memory, decision)
+    Some(in_trouble(r.memory, decision))
+}
+
+/// It is not this process's claim.
+pub(super) fn of_another_process(
+    r: &mut Round<'_>,
+    node: &NodeView,
+    claim: &str,
+) -> Option<Decision> {
+    (!holds(r.memory, claim)).then(|| take_over(r, node, claim))
 }
 
 /// The claim is a process's before us, or a rival's: put ours in its place and begin from nothing. One that has just taken it from

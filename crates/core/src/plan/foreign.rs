@@ -48,7 +48,7 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView) -> Decision {
     }
     // Another NodeFence of ours sees to it: nobody is to remove it by hand.
     if r.observed.claim_of_other_fence && taint::mark_of_claim(node).is_some() {
-        let end = ended(r, node).or_else(|| bind_first(r.settings, node));
+        let end = ended(r, node).or_else(|| bind_first(r, node));
         return end.unwrap_or_else(|| held_by_other_fence(r.memory, node).until(again));
     }
     if let Some(key) = ours.filter(|_| may_have_tainted(r.settings, r.memory, node)) {
@@ -72,7 +72,7 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView) -> Decision {
             .escalated(Escalation::ClaimRemoved, message)
             .until(again);
     }
-    if let Some(decision) = ended(r, node).or_else(|| bind_first(r.settings, node)) {
+    if let Some(decision) = ended(r, node).or_else(|| bind_first(r, node)) {
         return decision;
     }
     held(HeldBy::ForeignOutOfService, foreign_mark(node)).until(again)

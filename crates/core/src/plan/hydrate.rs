@@ -5,10 +5,13 @@
 
 use super::pace::{READ_PACE, poll_again};
 use super::round::Round;
+use super::tries::in_trouble;
 use super::tries::{ORDER_MIN, order_max};
 use crate::decision::Decision;
+use crate::device::Level;
 use crate::escalation::Escalation;
 use crate::memory::Memory;
+use crate::observed::NodeView;
 use crate::proof_source::ProofSource;
 use crate::settings::{ForeignCommands, Settings};
 use crate::stage::Stage;
@@ -95,12 +98,13 @@ pub(super) fn note_listed_commands(r: &mut Round<'_>, now: Duration) {
 }
 
 /// Until there is such a list.
-pub(super) fn unlisted(r: &mut Round<'_>) -> Option<Decision> {
-    (r.settings.only_proves() && !r.memory.under_claim.others_listed).then(|| {
-        let message =
-            "commands of other NodeFences could not be listed, reading the power afterwards";
-        poll_again(r, Stage::Quiescing, message.to_owned(), READ_PACE)
-    })
+pub(super) fn unlisted(r: &mut Round<'_>, _: &NodeView, _: &str, _: &Level) -> Option<Decision> {
+    if !r.settings.only_proves() || r.memory.under_claim.others_listed {
+        return None;
+    }
+    let message = "commands of other NodeFences could not be listed, reading the power afterwards";
+    let waits = poll_again(r, Stage::Quiescing, message.to_owned(), READ_PACE);
+    Some(in_trouble(r.memory, waits))
 }
 
 /// The same of what shows only now: the NodeFences are known by a watch, which may be late.

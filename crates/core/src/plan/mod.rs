@@ -23,7 +23,10 @@ mod phase;
 mod power_off;
 mod power_on;
 mod precheck;
+pub mod protocol;
 mod prove;
+mod proven;
+mod report;
 mod round;
 mod span;
 mod superseded;
@@ -42,7 +45,7 @@ pub use {
     superseded::{cleared, may_be_superseded, turning_on},
 };
 
-use super::decision::{Decision, Effect, held, wait};
+use super::decision::{Decision, held, wait};
 use super::escalation::Escalation;
 use super::hold::HeldBy;
 use super::manual_confirmation::valid_confirmation;
@@ -54,9 +57,9 @@ use super::release::booted_anew;
 use super::settings::Settings;
 use super::stage::Stage;
 use super::taint;
-use deadline::{overdue, time_limit};
+use deadline::overdue;
 use pace::{READ_PACE, poll_again};
-use phase::{NodePhase, holds, is_known, is_proven, node_phase};
+use phase::{NodePhase, holds, is_known, node_phase};
 use round::Round;
 use std::borrow::Cow;
 use std::time::Duration;
@@ -80,58 +83,16 @@ pub fn step(
         moment,
     };
     let mut decision = decide(&mut round);
-    if decision.stage == Stage::Aborted
-        && matches!(decision.effect, Effect::Close)
-        && let Some(message) = abort::off_left_behind(&round)
-    {
-        decision.message.push_str(&message);
-        if let Some((_, said)) = &mut decision.escalation {
-            said.push_str(&message);
-        }
-    }
-    let since = match round.memory.stage {
-        Some((stage, since)) if stage == decision.stage => since,
-        _ => moment.now,
-    };
-    round.memory.stage = Some((decision.stage, since));
-    if decision.deadline.is_none() {
-        // The time in which an off may land is not the release's.
-        let begun = match decision.stage {
-            Stage::AwaitingRelease => round
-                .memory
-                .late
-                .may_land_until()
-                .map_or(since, |it| since.max(it)),
-            _ => since,
-        };
-        decision.deadline = time_limit(settings, decision.stage).map(|limit| begun + limit);
-    }
+    report::name_off_left_behind(&round, &mut decision);
+    report::note_stage(&mut round, &decision);
+    report::set_deadline(&round, &mut decision);
     overdue(settings, observed, &mut decision, moment.now);
-    // A node that comes back within the policy's wait is nobody's matter.
+    // A node that comes back within the policy's wait needs no attention.
     if moment.now < settings.not_before {
         decision.escalation = None;
     }
-    // Whoever has given a word that is refused knew of what the devices say or do not say.
-    let is_new = |reason: Escalation| {
-        round.memory.confirmation.refused.is_none()
-            || ![Escalation::StillOn, Escalation::DeviceFailed].contains(&reason)
-    };
-    let called = decision.escalation.as_ref().map(|(reason, _)| *reason);
-    if let Some(message) = why_confirmation_refused(&round, moment.now)
-        && !called.is_some_and(is_new)
-        && !decision.stage.is_ended()
-    {
-        decision.escalation = Some((Escalation::ConfirmationRefused, message));
-    }
-    // What was refused before the end is in nobody's way any more.
-    if let Some(message) = &round.memory.writes.denied
-        && !decision.stage.is_ended()
-    {
-        let message = format!(
-            "the API server refuses a write of the operator: {message}; grant it, or correct the admission policy or webhook"
-        );
-        decision.escalation = Some((Escalation::AdmissionDenied, message));
-    }
+    report::call_for_confirmation(&round, &mut decision);
+    report::call_for_denied_write(&round, &mut decision);
     decision
 }
 
@@ -159,21 +120,6 @@ fn for_strategy<'a>(settings: &Settings, observed: &'a Observed) -> Cow<'a, Obse
         }
     }
     seen
-}
-
-/// Why a human's word that was given counts for nothing, while one is of use.
-fn why_confirmation_refused(r: &Round<'_>, now: Duration) -> Option<String> {
-    // A human's NodeFence may name no UID until it is bound to one.
-    r.settings.node_uid.as_ref()?;
-    r.settings
-        .confirmation
-        .as_ref()
-        .filter(|_| !is_proven(r.settings, r.memory))?;
-    r.memory
-        .confirmation
-        .refused
-        .clone()
-        .or(valid_confirmation(r.settings, now).err())
 }
 
 /// The record keeps it: a process that begins when the date of the word has come would take it for one of now (S21). A word that has proven is not
@@ -225,8 +171,8 @@ fn decide(r: &mut Round<'_>) -> Decision {
         hydrate::note_foreign_commands(r.settings, r.memory, r.moment.now);
     }
     match node_phase(r.settings, node) {
-        NodePhase::Unclaimed => unclaimed::step(r, node),
-        NodePhase::Claimed(claim) => claimed::step(r, node, claim),
+        NodePhase::Unclaimed => protocol::unclaimed(r, node),
+        NodePhase::Claimed(claim) => protocol::claimed(r, node, claim),
         NodePhase::Tainted(claim) if is_known(r.memory, claim) => tainted::step(r, node, claim),
         // Under its own claim nobody else can have set it, and this process has not: another controller did, in the second of the claim.
         NodePhase::Tainted(claim) if holds(r.memory, claim) => {

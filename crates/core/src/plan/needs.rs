@@ -2,7 +2,7 @@
 
 use super::delete_node::sticky_pods;
 use super::phase::{NodePhase, holds, node_phase};
-use super::prove;
+use super::proven;
 use crate::memory::Memory;
 use crate::observed::{NodeView, PodView};
 use crate::settings::Settings;
@@ -55,7 +55,7 @@ pub fn foresee(memory: &Memory) -> Needs {
 /// their way out, and quiet pods do not start whatever becomes of their node. A taint never rests on a Node that was read before its
 /// evidence was stored.
 pub fn evicts_next(settings: &Settings, memory: &Memory) -> bool {
-    !prove::to_evict(settings, memory).is_empty()
+    !proven::to_evict(settings, memory).is_empty()
 }
 
 /// What to read for the next [`step`], given the Node; `None`: it does not exist, or cannot be read.

@@ -9,6 +9,7 @@ use super::off_now::off_now;
 use super::outcome::was_down;
 use super::pace::{DETACH_PACE, WATCH_PERIOD, poll, poll_again};
 use super::phase::holds;
+use super::protocol::{RELEASE, first};
 use super::round::Round;
 use super::tries::current_level;
 use super::watch::{regressed, watch_power};
@@ -173,54 +174,12 @@ fn without_lock(s: &Settings, left: &Hindrance) -> &'static str {
     }
 }
 
-/// The release gate's last part, by mode: everything has detached already.
+/// The release gate's last part: everything has detached already.
 fn release(r: &mut Round<'_>, node: &NodeView, claim: &str, level: Option<&Level>) -> Decision {
-    let again = r.moment.now + WATCH_PERIOD;
+    if let Some(decision) = first(RELEASE, |guard| guard(r, node, level)) {
+        return decision;
+    }
     let new_boot = booted_anew(node, r.settings.boot_id.as_deref());
-    if never_went_down(node, r.settings.boot_id.as_deref()) {
-        return wait(
-            Stage::AwaitingRelease,
-            format!("Node {} is Ready and never went down", node.name),
-        )
-        .until(again);
-    }
-    if !new_boot {
-        let waits_for = match r.settings.procedure.release.mode {
-            _ if r.settings.released => None,
-            ReleaseMode::AfterDetach => None,
-            ReleaseMode::AfterRecovery => Some(
-                "waiting for a new boot ID (`release.mode` AfterRecovery), or for `spec.desiredState: Released`",
-            ),
-            ReleaseMode::Manual => {
-                Some("waiting for `spec.desiredState: Released` (`release.mode` Manual)")
-            }
-        };
-        if let Some(waits_for) = waits_for {
-            let message = format!("all volumes detached; {waits_for}");
-            return wait(Stage::AwaitingRelease, message).until(again);
-        }
-        if let Err(message) = off_now(r.settings, r.memory, level, r.moment) {
-            return wait(
-                Stage::AwaitingRelease,
-                format!("all volumes detached; {message}"),
-            )
-            .until(r.moment.now + Duration::from_secs(1));
-        }
-    }
-    if let Some(decision) = late_off_keeps_the_taint(r) {
-        return decision;
-    }
-    // Everything else is settled: one complete quorum LIST of the VolumeAttachments is the last word.
-    match last_list(r) {
-        Ok(()) => {}
-        Err((unread @ (Hindrance::NotRead(_) | Hindrance::LastList), wake)) => {
-            return wait(Stage::AwaitingRelease, unread.message()).until(wake);
-        }
-        Err((left, _)) => return wait(Stage::Detaching, left.message()).until(again),
-    }
-    if let Some(decision) = unheard(r) {
-        return decision;
-    }
     // Whoever has put the node out of service since is at work there, and a human who has released it wants to keep it.
     if r.settings.deletes_node() && !new_boot && !r.settings.released && !node.out_of_service() {
         return detaching::delete(r, node, claim, level);
@@ -243,8 +202,72 @@ fn release(r: &mut Round<'_>, node: &NodeView, claim: &str, level: Option<&Level
     }
 }
 
+/// The node is Ready in the boot that was fenced.
+pub(super) fn never_down(
+    r: &mut Round<'_>,
+    node: &NodeView,
+    _: Option<&Level>,
+) -> Option<Decision> {
+    if !never_went_down(node, r.settings.boot_id.as_deref()) {
+        return None;
+    }
+    let message = format!("Node {} is Ready and never went down", node.name);
+    Some(wait(Stage::AwaitingRelease, message).until(r.moment.now + WATCH_PERIOD))
+}
+
+/// `release.mode`: a machine that has booted anew is released whatever it says.
+pub(super) fn held_by_mode(
+    r: &mut Round<'_>,
+    node: &NodeView,
+    _: Option<&Level>,
+) -> Option<Decision> {
+    if booted_anew(node, r.settings.boot_id.as_deref()) {
+        return None;
+    }
+    let waits_for = match r.settings.procedure.release.mode {
+        _ if r.settings.released => None,
+        ReleaseMode::AfterDetach => None,
+        ReleaseMode::AfterRecovery => Some(
+            "waiting for a new boot ID (`release.mode` AfterRecovery), or for `spec.desiredState: Released`",
+        ),
+        ReleaseMode::Manual => {
+            Some("waiting for `spec.desiredState: Released` (`release.mode` Manual)")
+        }
+    }?;
+    let message = format!("all volumes detached; {waits_for}");
+    Some(wait(Stage::AwaitingRelease, message).until(r.moment.now + WATCH_PERIOD))
+}
+
+/// A machine that has not booted anew has to read Off now.
+pub(super) fn not_off(
+    r: &mut Round<'_>,
+    node: &NodeView,
+    level: Option<&Level>,
+) -> Option<Decision> {
+    if booted_anew(node, r.settings.boot_id.as_deref()) {
+        return None;
+    }
+    let message = off_now(r.settings, r.memory, level, r.moment).err()?;
+    let message = format!("all volumes detached; {message}");
+    Some(wait(Stage::AwaitingRelease, message).until(r.moment.now + Duration::from_secs(1)))
+}
+
+/// Everything else is settled: one complete quorum LIST of the VolumeAttachments is the last word.
+pub(super) fn still_attached(
+    r: &mut Round<'_>,
+    _: &NodeView,
+    _: Option<&Level>,
+) -> Option<Decision> {
+    Some(match last_list(r).err()? {
+        (unread @ (Hindrance::NotRead(_) | Hindrance::LastList), wake) => {
+            wait(Stage::AwaitingRelease, unread.message()).until(wake)
+        }
+        (left, _) => wait(Stage::Detaching, left.message()).until(r.moment.now + WATCH_PERIOD),
+    })
+}
+
 /// Another process may have sent an off that this one has not heard of (S23).
-fn unheard(r: &mut Round<'_>) -> Option<Decision> {
+pub(super) fn unheard(r: &mut Round<'_>, _: &NodeView, _: Option<&Level>) -> Option<Decision> {
     if r.observed.evidence.present().is_some() {
         return None;
     }
@@ -259,7 +282,7 @@ fn unheard(r: &mut Round<'_>) -> Option<Decision> {
 }
 
 /// An off command that may still land keeps the taint where it is (S23).
-fn late_off_keeps_the_taint(r: &Round<'_>) -> Option<Decision> {
+pub(super) fn pending_off(r: &mut Round<'_>, _: &NodeView, _: Option<&Level>) -> Option<Decision> {
     let again = r.moment.now + WATCH_PERIOD;
     if r.memory.commands.under_way() {
         let message =

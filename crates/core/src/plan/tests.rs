@@ -1,5 +1,8 @@
+use super::deadline::time_limit;
 use super::pace::QUICK_POLLS;
+use super::report::why_confirmation_refused;
 use super::*;
+use crate::decision::Effect;
 use crate::delay::{Now, Since};
 use crate::escalation::Escalation;
 use crate::fixtures::{

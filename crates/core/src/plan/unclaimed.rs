@@ -3,17 +3,13 @@
 //! Everything that forbids or ends an incident is looked at first. Then the level's devices are asked once, before
 //! anything is written: do they answer, are they wired to this machine, and, in mode ConfirmOnly, does it already read Off?
 
-use super::completion::{ended, is_confirmed_down, late_off};
-use super::delete_node::{finalizers, sticky_pods};
+use super::completion::{is_confirmed_down, late_off};
 use super::hydrate::await_foreign_commands;
 use super::level::{Failure, names};
 use super::precheck::{Refusal, note_contradiction, precheck};
 use super::round::Round;
-use super::superseded::{cleared, held_by_other_fence};
-use super::tries::{
-    ROUND_PAUSE_MAX, current_level, fail, in_trouble, not_failed, note_devices, order,
-    turn_to_confirmed_level,
-};
+use super::superseded::{self, held_by_other_fence};
+use super::tries::{ROUND_PAUSE_MAX, fail, in_trouble, not_failed, note_devices, order};
 use crate::decision::{Decision, DeviceOrder, Effect, act, close, held, wait};
 use crate::device::Level;
 use crate::escalation::Escalation;
@@ -35,40 +31,24 @@ const CLAIM_AHEAD: Duration = Duration::from_millis(50);
 const REREAD_PERIOD: Duration = Duration::from_secs(5);
 const REREAD_PERIOD_MAX: Duration = Duration::from_secs(60);
 
-/// The next step while nothing of the incident is on the Node: is there a reason to end it, what holds it, and is the machine off, or may be turned off?
-pub(super) fn step(r: &mut Round<'_>, node: &NodeView) -> Decision {
-    if let Some(end) = ended(r, node) {
-        return end;
-    }
-    if is_confirmed_down(r, node)
-        && let Some(waits) = late_off(r)
-    {
-        return waits;
-    }
-    if let Some(other) = &r.observed.cleared_by {
-        return close(Stage::Aborted, cleared(node, other).message);
-    }
-    if let Some(bind) = bind_first(r.settings, node) {
-        return bind;
-    }
-    // A claim that was written and is not there: its write failed, or has not landed yet. The next one has another nonce.
-    if r.memory.claim.is_some() || r.memory.under_claim.dropping {
-        r.memory
-            .forget_claim(r.moment.now + r.settings.late_effect());
-    }
-    if let Some(held) = held_back(r, node) {
-        r.memory.writes.forget_denial();
-        return held;
-    }
-    check(r, node)
+/// Others go by what was confirmed off.
+pub(super) fn pending_off(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
+    is_confirmed_down(r, node).then(|| late_off(r))?
+}
+
+/// Another NodeFence has confirmed this outage off.
+pub(super) fn cleared(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
+    let other = r.observed.cleared_by.as_ref()?;
+    let message = superseded::cleared(node, other).message;
+    Some(close(Stage::Aborted, message))
 }
 
 /// Before it waits for anything: another NodeFence may go first, and the node has booted anew when that one has ended.
-pub(super) fn bind_first(s: &Settings, node: &NodeView) -> Option<Decision> {
-    bind(s, node).filter(|_| !never_reported(node))
+pub(super) fn bind_first(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
+    bind(r.settings, node).filter(|_| !has_never_reported(node))
 }
 
-fn never_reported(node: &NodeView) -> bool {
+fn has_never_reported(node: &NodeView) -> bool {
     node.ready() == Ready::Missing || node.boot_id.is_empty()
 }
 
@@ -88,33 +68,59 @@ pub(super) fn bind(s: &Settings, node: &NodeView) -> Option<Decision> {
     Some(act(effect, Stage::Checking, message))
 }
 
-/// Reasons to wait before anything is written.
-fn held_back(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
-    if never_reported(node) {
-        let message = format!(
-            "Node {} has no Ready condition or no boot ID (its kubelet never reported); wait until it has, or cancel this NodeFence (`spec.desiredState: Released`)",
-            node.name
-        );
-        return Some(held(HeldBy::NeverReported, message));
+/// Holds the incident. Something else is in the way now: what was refused before is not why.
+fn hold(r: &mut Round<'_>, decision: Decision) -> Option<Decision> {
+    r.memory.writes.forget_denial();
+    Some(decision)
+}
+
+/// Nothing is known of a kubelet that never reported.
+pub(super) fn never_reported(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
+    if !has_never_reported(node) {
+        return None;
     }
-    if r.settings.mode() == FenceMode::Observe {
-        let message = format!(
-            "Node {} would be fenced now; mode Observe only reports",
-            node.name
-        );
-        return Some(wait(Stage::Observing, message));
+    let message = format!(
+        "Node {} has no Ready condition or no boot ID (its kubelet never reported); wait until it has, or cancel this NodeFence (`spec.desiredState: Released`)",
+        node.name
+    );
+    hold(r, held(HeldBy::NeverReported, message))
+}
+
+/// Mode Observe only reports.
+pub(super) fn observes(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
+    if r.settings.mode() != FenceMode::Observe {
+        return None;
     }
-    if let Some(message) = &r.settings.unsupported {
-        let held = held(HeldBy::Unsupported, message.clone());
-        return Some(held.escalated(Escalation::Unsupported, message.clone()));
+    let message = format!(
+        "Node {} would be fenced now; mode Observe only reports",
+        node.name
+    );
+    hold(r, wait(Stage::Observing, message))
+}
+
+/// The operator lacks rights that the end takes (S20).
+pub(super) fn unsupported(r: &mut Round<'_>, _: &NodeView) -> Option<Decision> {
+    let message = r.settings.unsupported.clone()?;
+    let held = held(HeldBy::Unsupported, message.clone());
+    hold(r, held.escalated(Escalation::Unsupported, message))
+}
+
+/// Another NodeFence has claimed the Node.
+pub(super) fn claimed_by_another(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
+    if !r.observed.claim_of_other_fence {
+        return None;
     }
-    if r.observed.claim_of_other_fence {
-        return Some(held_by_other_fence(r.memory, node));
+    let held = held_by_other_fence(r.memory, node);
+    hold(r, held)
+}
+
+/// The policy wants an approval first.
+pub(super) fn approval(r: &mut Round<'_>, _: &NodeView) -> Option<Decision> {
+    if r.settings.approval != Approval::Awaited {
+        return None;
     }
-    if r.settings.approval == Approval::Awaited {
-        return Some(awaiting_approval(r));
-    }
-    finalizers::before_the_claim(r.settings, node, r.moment)
+    let waits = awaiting_approval(r);
+    hold(r, waits)
 }
 
 /// Nobody has answered yet. When time is up, the policy says whether the incident ends or somebody is called.
@@ -163,46 +169,55 @@ fn held_by_budget(m: &mut Memory, hold: &Hold) -> Decision {
     held(hold.reason, message)
 }
 
-/// Asks the level's devices, and claims when their answers and the budget allow it.
-fn check(r: &mut Round<'_>, node: &NodeView) -> Decision {
-    if let Some(held) = sticky_pods::before_the_claim(r, node) {
-        return held;
-    }
+/// A hold that comes before the devices are asked, or one of which only the budget is left to wait for.
+pub(super) fn held_first(r: &mut Round<'_>, _: &NodeView) -> Option<Decision> {
     let hold = r.observed.hold.as_ref();
-    if let Some(hold) = hold.filter(|hold| r.memory.tries.checked || hold.reason.comes_first()) {
-        r.memory.tries.since = None;
-        return held_by_budget(r.memory, hold);
+    let hold = hold.filter(|hold| r.memory.tries.checked || hold.reason.comes_first())?;
+    r.memory.tries.since = None;
+    Some(held_by_budget(r.memory, hold))
+}
+
+/// No level has a device for the node.
+pub(super) fn no_level(node: &NodeView, now: Duration) -> Decision {
+    let message = format!(
+        "no FenceDevice of any level serves Node {}; create one, or correct `fence.levels[].deviceSelector`",
+        node.name
+    );
+    wait(Stage::Checking, message.clone())
+        .escalated(Escalation::NoDevice, message)
+        .until(now + ROUND_PAUSE_MAX)
+}
+
+/// The level's devices are being asked.
+pub(super) fn asking(r: &mut Round<'_>, _: &NodeView, level: &Level) -> Option<Decision> {
+    r.memory.commands.busy?;
+    let message = format!("probing the devices of level {}", level.name);
+    Some(in_trouble(r.memory, wait(Stage::Checking, message)))
+}
+
+/// The last try failed just now.
+pub(super) fn paused(r: &mut Round<'_>, _: &NodeView, _: &Level) -> Option<Decision> {
+    let (at, message) = r.memory.tries.pause(r.moment.now)?;
+    Some(in_trouble(r.memory, wait(Stage::Checking, message)).until(at))
+}
+
+/// There is no answer, or it is too old for a claim.
+pub(super) fn unread(r: &mut Round<'_>, _: &NodeView, level: &Level) -> Option<Decision> {
+    let is_old = r.moment.now.saturating_sub(r.memory.read_at) > ANSWER_LIFE;
+    if !r.memory.under_claim.answers.is_empty() && !is_old {
+        return None;
     }
-    turn_to_confirmed_level(r, &r.observed.lease, r.moment.now);
-    let Some(level) = current_level(r) else {
-        let message = format!(
-            "no FenceDevice of any level serves Node {}; create one, or correct `fence.levels[].deviceSelector`",
-            node.name
-        );
-        return wait(Stage::Checking, message.clone())
-            .escalated(Escalation::NoDevice, message)
-            .until(r.moment.now + ROUND_PAUSE_MAX);
-    };
-    if r.memory.commands.busy.is_some() {
-        let message = format!("probing the devices of level {}", level.name);
-        return in_trouble(r.memory, wait(Stage::Checking, message));
-    }
-    if let Some(at) = r.memory.tries.retry_at.filter(|at| r.moment.now < *at) {
-        let message = r.memory.tries.last_failure.clone().unwrap_or_default();
-        return in_trouble(r.memory, wait(Stage::Checking, message)).until(at);
-    }
-    if r.memory.under_claim.answers.is_empty()
-        || r.moment.now.saturating_sub(r.memory.read_at) > ANSWER_LIFE
-    {
-        let asks = read_power(r.memory, &level, r.moment.now);
-        return in_trouble(r.memory, asks);
-    }
+    let asks = read_power(r.memory, level, r.moment.now);
+    Some(in_trouble(r.memory, asks))
+}
+
+/// The answers do not allow a claim.
+pub(super) fn refused(r: &mut Round<'_>, _: &NodeView, level: &Level) -> Option<Decision> {
     r.memory.tries.checked = false;
     // Of a device that hangs later nobody but the record would know.
-    note_contradiction(r.memory, &level);
-    match precheck(r, &level) {
-        Ok(()) => seen_through(r, node, &level),
-        Err(Refusal::NotOff(Failure { reason, message })) => {
+    note_contradiction(r.memory, level);
+    let waits = match precheck(r, level).err()? {
+        Refusal::NotOff(Failure { reason, message }) => {
             r.memory.under_claim.answers.clear();
             not_failed(r.memory);
             let again = next_try(
@@ -214,9 +229,9 @@ fn check(r: &mut Round<'_>, node: &NodeView) -> Decision {
             r.memory.tries.last_failure = Some(message.clone());
             r.memory.tries.alarm = Some(reason);
             r.memory.writes.forget_denial();
-            in_trouble(r.memory, wait(Stage::Checking, message).until(again))
+            wait(Stage::Checking, message).until(again)
         }
-        Err(Refusal::Failed(failure)) => {
+        Refusal::Failed(failure) => {
             r.memory.under_claim.answers.clear();
             fail(r, failure.message.clone(), r.moment.now);
             r.memory.tries.retry_at = r
@@ -229,14 +244,14 @@ fn check(r: &mut Round<'_>, node: &NodeView) -> Decision {
                 r.memory.tries.alarm = Some(failure.reason);
             }
             let pause = r.memory.tries.retry_at.unwrap_or(r.moment.now);
-            let waits = wait(Stage::Checking, failure.message).until(pause);
-            in_trouble(r.memory, waits)
+            wait(Stage::Checking, failure.message).until(pause)
         }
-    }
+    };
+    Some(in_trouble(r.memory, waits))
 }
 
-/// The devices can see it through: the claim, as soon as the budget and the policy's wait allow it.
-fn seen_through(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decision {
+/// The devices can see it through, and the policy's wait is not over.
+pub(super) fn not_due(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Option<Decision> {
     // The failures count on: a device that answers once and never proves anything has failed too. A contradiction is shown until a
     // proof has settled it.
     if r.memory.trust.contradictions.is_empty() {
@@ -253,20 +268,23 @@ fn seen_through(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decision {
         r.memory.tries.since = None;
     }
     not_failed(r.memory);
-    if r.observed.hold.is_none() && r.moment.now < decide_at {
-        let message = format!(
-            "{} can fence it; Node {} is claimed when the policy's `durationSeconds` are over",
-            names(level),
-            node.name
-        );
-        return wait(Stage::Checking, message).until(decide_at);
+    if r.observed.hold.is_some() || r.moment.now >= decide_at {
+        return None;
     }
+    let message = format!(
+        "{} can fence it; Node {} is claimed when the policy's `durationSeconds` are over",
+        names(level),
+        node.name
+    );
+    Some(wait(Stage::Checking, message).until(decide_at))
+}
+
+/// The devices can see it through, and there is no place in the budget.
+pub(super) fn over_budget(r: &mut Round<'_>, _: &NodeView, _: &Level) -> Option<Decision> {
     r.memory.under_claim.answers.clear();
     r.memory.tries.checked = true;
-    match &r.observed.hold {
-        Some(hold) => held_by_budget(r.memory, hold),
-        None => claim(r, node, level),
-    }
+    let hold = r.observed.hold.as_ref()?;
+    Some(held_by_budget(r.memory, hold))
 }
 
 /// A twelfth of the time for which the machine has been looked at: an outage of hundreds of nodes does not amplify itself (L5).
@@ -293,7 +311,7 @@ fn read_power(m: &mut Memory, level: &Level, now: Duration) -> Decision {
     )
 }
 
-fn claim(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decision {
+pub(super) fn claim(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decision {
     // Where one device is enough, another one may have said nothing.
     let (who, is_one) = match level.require {
         Require::Any => (format!("level {}", level.name), true),

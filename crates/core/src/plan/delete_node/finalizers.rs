@@ -8,15 +8,15 @@ use super::super::pace::WATCH_PERIOD;
 use crate::decision::{Decision, held, wait};
 use crate::hold::HeldBy;
 use crate::observed::NodeView;
-use crate::plan::round::Moment;
+use crate::plan::round::{Moment, Round};
 use crate::quiesce::shorten;
 use crate::release::booted_anew;
 use crate::settings::Settings;
 use crate::stage::Stage;
 
 /// A claim would be gone with the Node, at any moment.
-pub(crate) fn before_the_claim(s: &Settings, node: &NodeView, t: &Moment) -> Option<Decision> {
-    if !s.deletes_node() || !node.deleting {
+pub(crate) fn node_is_deleted(r: &mut Round<'_>, node: &NodeView) -> Option<Decision> {
+    if !r.settings.deletes_node() || !node.deleting {
         return None;
     }
     let message = format!(
@@ -25,7 +25,8 @@ pub(crate) fn before_the_claim(s: &Settings, node: &NodeView, t: &Moment) -> Opt
         by_whom(node),
         way_out(node)
     );
-    Some(held(HeldBy::NodeDeleted, message).until(t.now + WATCH_PERIOD))
+    r.memory.writes.forget_denial();
+    Some(held(HeldBy::NodeDeleted, message).until(r.moment.now + WATCH_PERIOD))
 }
 
 /// Why no volume is taken from the machine, as the rest of a sentence that says what is waited for.

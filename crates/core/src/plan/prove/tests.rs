@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::answer::Reply;
+use crate::decision::Effect;
 use crate::delay::{Now, Since};
 use crate::fixtures::{
     DATE, attempt, claimed, drained, lease, off_readings, out_of_service, own_claim, pod, settings,
@@ -9,14 +10,15 @@ use crate::fixtures::{
 use crate::identity_rule::IdentityRule;
 use crate::manual_confirmation::CONFIRMATION_LIFE;
 use crate::memory::{ClaimScoped, ConfirmationTurn, ProvenOff};
-use crate::observed::{LeaseView, Read};
+use crate::observed::{LeaseView, PodView, Read};
 use crate::plan::Moment;
 use crate::plan::Observed;
+use crate::plan::proven::to_evict;
 use crate::plan::round::Round;
 use crate::quiesce::Quiesce;
 use crate::record;
 use crate::reply::{Asked, learn};
-use crate::settings::ManualConfirmation;
+use crate::settings::{ManualConfirmation, Settings};
 use fencing_api::fence_status::NodeFenceStatus;
 use std::collections::BTreeSet;
 

@@ -289,7 +289,12 @@ fn a_late_command_is_waited_for_until_that_moment() {
         let (o, t) = (drained(), moment(now));
         [
             late_off(&Round::of(&s, &mut off, &o, &t)),
-            late_on(&Round::of(&s, &mut on, &o, &t)),
+            late_on(
+                &mut Round::of(&s, &mut on, &o, &t),
+                &node(),
+                CLAIM_VALUE,
+                &s.levels[0],
+            ),
         ]
     };
     for decision in waits(until - Duration::from_nanos(1)) {

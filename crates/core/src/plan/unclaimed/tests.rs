@@ -1,5 +1,6 @@
 //! What a process may not begin anew that finds nothing of the incident on the Node.
 
+use super::super::protocol;
 use super::*;
 use crate::device::DeviceAnswer;
 use crate::fixtures::{self, DATE, bmc, drained, node, off_readings, out_of_service, settings};
@@ -165,7 +166,7 @@ fn a_level_that_has_failed_before_uses_its_time_up_only_by_its_own_tries() {
             date: DATE.to_owned(),
         };
         let round = &mut Round::of(&s, &mut m, &observed, &moment);
-        seen_through(round, &node(), &s.levels[0]);
+        not_due(round, &node(), &s.levels[0]);
         m.tries.since
     };
     let (over, now) = (Duration::ZERO, second(100) + CLAIM_AHEAD);
@@ -239,7 +240,7 @@ fn a_look_that_ended_five_seconds_ago_is_acted_upon_and_an_older_one_repeated() 
             date: DATE.to_owned(),
         };
         let (s, o) = (settings(), drained());
-        let decision = check(&mut Round::of(&s, &mut m, &o, &moment), &node());
+        let decision = protocol::unclaimed(&mut Round::of(&s, &mut m, &o, &moment), &node());
         matches!(decision.effect, Effect::Claim(_))
     };
     assert!(claims(second(100)));

@@ -50,7 +50,10 @@ fn an_off_that_may_land_keeps_the_taint_until_its_time_is_over() {
         ..Memory::default()
     };
     let (s, o) = (settings(FenceMode::PowerOff), observed(Vec::new()));
-    let mut keeps = |t: Moment| late_off_keeps_the_taint(&Round::of(&s, &mut m, &o, &t)).is_some();
+    let mut keeps = |t: Moment| {
+        let round = &mut Round::of(&s, &mut m, &o, &t);
+        pending_off(round, &fixtures::node(), None).is_some()
+    };
     assert!(keeps(moment(99)));
     assert!(!keeps(moment(100)));
 }
