@@ -86,11 +86,11 @@ test-all: test ## Everything: also the older versions of Kubernetes, foreign pee
 		KUBERNETES=$$version GOMAXPROCS=1 $(STAGE) kubernetes-$$version $(CARGO) test --package e2e --test e2e -- \
 			--test-threads=$(E2E_THREADS) --exact $(E2E_DOZEN) || exit 1; \
 	done
-	@$(STAGE) chaos $(MAKE) chaos SEED=$(or $(SEED),11) CYCLES=$(CYCLES)
-	@$(STAGE) fuzz $(MAKE) fuzz FUZZ_SECONDS=60
-	@SOAK_STATES=20000000 $(STAGE) soak $(MAKE) soak SOAK_SEEDS=5000
-	@$(STAGE) image $(MAKE) image-base image-test
-	@$(STAGE) image-agents $(MAKE) image-base image-test BASE=agents TARGET=agents
+	@+$(STAGE) chaos $(MAKE) chaos SEED=$(or $(SEED),11) CYCLES=$(CYCLES)
+	@+$(STAGE) fuzz $(MAKE) fuzz FUZZ_SECONDS=60
+	@+SOAK_STATES=20000000 $(STAGE) soak $(MAKE) soak SOAK_SEEDS=5000
+	@+$(STAGE) image $(MAKE) image-base image-test
+	@+$(STAGE) image-agents $(MAKE) image-base image-test BASE=agents TARGET=agents
 
 # The tests that the grid names are run by `test`.
 faults: ## The grid of docs/faults.md, and its lists: every write, everything that is watched

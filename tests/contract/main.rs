@@ -11,6 +11,7 @@ mod chart;
 mod faults;
 mod generated;
 mod language;
+mod makefile;
 #[path = "../stale/mod.rs"]
 mod stale;
 mod tidy;
