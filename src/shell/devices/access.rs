@@ -215,8 +215,12 @@ fn judge_fleet(
     kind: &dyn DriverKind,
     opened: &Opened,
 ) -> Result<(), AddressError> {
-    let is_known =
-        |tls: &TlsSettings| tls.ca_ref.is_some() || tls.verification == TlsVerification::Pinned;
+    // A CA that no certificate is checked by says nothing.
+    let is_known = |tls: &TlsSettings| match tls.verification {
+        TlsVerification::Pinned => true,
+        TlsVerification::Full => tls.ca_ref.is_some(),
+        TlsVerification::None => false,
+    };
     if kind.tls().is_some_and(is_known) {
         return Ok(());
     }

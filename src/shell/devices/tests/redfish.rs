@@ -128,6 +128,10 @@ async fn a_password_goes_to_no_host_that_a_node_has_named_unless_the_secret_name
         json!({"nodeSelector": {}, "ipmi": ipmi, "credentialsRef": {"name": "bmc"}}),
     );
     assert_eq!(cluster.error(&ipmi).await.reason(), "AddressNotAllowed");
+    // A CA that no certificate is checked by says nothing of the host.
+    let blind = json!({"verification": "None", "caRef": {"kind": "Secret", "name": "ca"}});
+    let blind = fleet(json!({"address": "https://${node.name}", "tls": blind}));
+    assert_eq!(cluster.error(&blind).await.reason(), "AddressNotAllowed");
     let print = "5e".repeat(32);
     let pinned = json!({"verification": "Pinned", "sha256Fingerprint": print});
     for redfish in [
