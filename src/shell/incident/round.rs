@@ -294,3 +294,40 @@ fn queue(decision: &Decision, observed: &Observed) -> Option<HeldBy> {
     let hold = observed.hold.as_ref()?;
     (hold.reason.is_a_queue() && decision.held == Some(hold.reason)).then_some(hold.reason)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fencing_core::fixtures;
+    use fencing_core::hold::Hold;
+
+    /// L5: what something else holds as well, or waits for more than its turn, would keep a place free that others could use.
+    #[test]
+    fn a_place_is_kept_for_what_only_its_turn_holds() {
+        for (decided, observed, is_kept) in [
+            (HeldBy::MaxConcurrent, HeldBy::MaxConcurrent, true),
+            (HeldBy::OtherNodeFence, HeldBy::MaxConcurrent, false),
+            (HeldBy::OwnNode, HeldBy::OwnNode, false),
+        ] {
+            let hold = Hold {
+                reason: observed,
+                message: String::new(),
+            };
+            let seen = Observed {
+                hold: Some(hold),
+                ..fixtures::drained()
+            };
+            let decision = Decision {
+                effect: Effect::Wait,
+                stage: Stage::Held,
+                message: String::new(),
+                held: Some(decided),
+                escalation: None,
+                wake: None,
+                deadline: None,
+            };
+            let queued = queue(&decision, &seen);
+            assert_eq!(queued.is_some(), is_kept, "{decided} beside {observed}");
+        }
+    }
+}

@@ -196,7 +196,41 @@ pub(super) fn exhausted(r: &Round<'_>, group: &Group) -> Option<String> {
     let last = last.map_or(String::new(), |last| format!(" ({})", last.message()));
     let tries = r.memory.power_on.of(&device.name);
     Some(format!(
-        "FenceDevice {} is still off after {} of {} commands{last}",
+        "the machine is still off after {1} of {2} commands by FenceDevice {0}{last}",
         device.name, tries.sent, tries.intended
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Level;
+    use crate::fixtures;
+
+    /// L1: a BMC may hang on the outlets, in whatever order the levels have them.
+    #[test]
+    fn outlets_are_powered_on_before_the_bmc_that_hangs_on_them() {
+        let device = |name: &str, outlets: bool| Device {
+            name: name.to_owned(),
+            outlets,
+            ..fixtures::bmc()
+        };
+        let level = |device: Device| Level {
+            name: device.name.clone(),
+            devices: vec![device],
+            ..fixtures::level()
+        };
+        let levels = [level(device("bmc", false)), level(device("pdu", true))];
+        for order in [[0, 1], [1, 0]] {
+            let mut settings = fixtures::settings();
+            settings.levels = order.map(|index| levels[index].clone()).into();
+            let mut memory = Memory::default();
+            memory.power_on.turned_off = ["bmc", "pdu"]
+                .map(|name| (name.to_owned(), "1".to_owned()))
+                .into();
+            let found = targets(&settings, &memory);
+            let names: Vec<&str> = found.iter().map(|(_, it)| it.name.as_str()).collect();
+            assert_eq!(names, ["pdu", "bmc"], "{order:?}");
+        }
+    }
 }

@@ -170,6 +170,21 @@ async fn a_definite_answer_to_the_second_copy_leaves_the_first_open() {
     }
 }
 
+/// S23: the copy without an answer may have turned the machine off just now.
+#[tokio::test]
+async fn already_off_in_answer_to_the_second_copy_is_unknown_of_a_machine_that_reads_off() {
+    let bench = bench();
+    bench.plug.set_power(false);
+    let lost = Reply::new(Which::PowerOff, Nonsense::Silence).times(1);
+    let already = Reply::new(Which::PowerOff, Nonsense::Code(0xd5)).times(1);
+    bench
+        .bmc
+        .faults(|faults| faults.replies.extend([lost, already]));
+    let outcome = bench.power_off().await;
+    assert!(matches!(outcome, Ok(OffOutcome::Unknown(_))), "{outcome:?}");
+    assert_eq!(commands(&bench).len(), 2);
+}
+
 #[tokio::test]
 async fn a_node_that_is_busy_to_the_end_has_not_taken_the_command() {
     let bench = bench();
