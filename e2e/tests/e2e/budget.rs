@@ -108,7 +108,7 @@ fn held_by_max_concurrent(fence: &DynamicObject) -> bool {
 }
 
 fn held_by_storm(fence: &DynamicObject) -> bool {
-    held_for(fence, &["Storm", "spec.approval"])
+    held_for(fence, &["MinHealthy", "spec.approval"])
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

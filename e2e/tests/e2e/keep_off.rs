@@ -79,7 +79,9 @@ async fn a_held_incident_does_not_begin_while_somebody_works_on_the_node() -> Re
     let storm = json!({"budget": {"minHealthy": "100%", "maxConcurrent": 2}});
     lab.policy("PowerOff", storm).await?;
     outage.cut().await?;
-    let fence = lab.wait_fence(node, |it| held_for(it, "(Storm)")).await?;
+    let fence = lab
+        .wait_fence(node, |it| held_for(it, "(MinHealthy)"))
+        .await?;
 
     lab.schedulable(node, false).await?;
     lab.wait_fence(node, |it| held_for(it, "(Excluded)"))

@@ -105,7 +105,8 @@ async fn a_replica_that_hears_nothing_of_nodes_is_told_of_until_it_hears_again()
         .wait_firing(ALERT, &labels, SILENCE + LIMIT)
         .await?;
     let summary = alert.annotations.get("summary").context("no summary")?;
-    let expected = format!("node-fencing-operator at {instance} has heard nothing of Node for 10m");
+    let expected =
+        format!("node-fencing-operator at {instance} has received nothing of Node for 10m");
     ensure!(summary.starts_with(&expected), "{summary}");
     log_tells_of_nodes(&standby, silent_since)?;
 

@@ -152,7 +152,7 @@ impl Scene {
         let stuck = node("stuck")?;
         self.fires(
             "NodeFencingHeld",
-            &[("policy", "storm"), ("reason", "Storm")],
+            &[("policy", "storm"), ("reason", "MinHealthy")],
         )
         .await?;
         self.fires("NodeFencingStuck", &[("node", &stuck)]).await?;

@@ -104,7 +104,7 @@ async fn terminating(lab: &Lab, session: &mut Session<'_>, later: &Later) -> Res
     .await?;
     later.minutes(185);
     let words = [
-        "is Terminating for 3h",
+        "has been Terminating for 3h",
         "it keeps: hangs",
         "nothing to fence",
     ];

@@ -213,7 +213,7 @@ async fn connections_are_lost(
 ) -> Result<()> {
     browser.scripts(false).await?;
     browser.open(&dashboard.address).await?;
-    shows(browser, "noscript p", "loads itself anew").await?;
+    shows(browser, "noscript p", "the page reloads").await?;
     shows(browser, "#risk", &node_name(999)).await?;
     browser.scripts(true).await?;
     browser.open(&dashboard.address).await?;
