@@ -95,7 +95,7 @@ Examples:
   Keep credentials away from the cluster's own networks:
       node-fencing-operator --deny-device-cidr 10.96.0.0/12 --deny-device-cidr 10.244.0.0/16
 
-Without a NodeFencingPolicy or a NodeFence that says otherwise it changes nothing in the cluster and on no machine.
+Without a NodeFencingPolicy or a NodeFence that says otherwise it changes nothing in the cluster or on any machine.
 
 Exit codes: 0 stopped by a signal; 1 failed, a restart may help; 2 a human must change something (flags, kubeconfig, port, \
 cluster version, CRDs). The last line of the log says what and why.";

@@ -22,7 +22,7 @@ pub const HELD: &str = "Held";
 pub const READY: &str = "Ready";
 /// NodeFencingPolicy: the API server lets the operator do what `deploy/admission.yaml` forbids.
 pub const ADMISSION_GUARD_MISSING: &str = "AdmissionGuardMissing";
-/// NodeFencingPolicy: others fence its nodes, taint them, restart or delete them, or require something for that.
+/// NodeFencingPolicy: others fence its nodes, taint them, restart or delete them, or need to be configured for it.
 pub const OTHER_FENCERS: &str = "OtherFencers";
 /// FenceDevice: the last probe got an answer.
 pub const REACHABLE: &str = "Reachable";

@@ -35,8 +35,8 @@ pub struct PduDriver {
     /// Which table of outlets the PDU has. It is never guessed.
     pub model: PduModel,
 
-    /// Every outlet of this PDU that feeds the machine, as its table numbers them. The outlets of another PDU belong into another
-    /// FenceDevice, and both into one level with `require: All`.
+    /// Every outlet of this PDU that feeds the machine, as its table numbers them. The outlets of another PDU belong in another
+    /// FenceDevice, and both in one level with `require: All`.
     #[schemars(
         length(min = 1, max = 8),
         inner(range(min = 1, max = 65_535)),

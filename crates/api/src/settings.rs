@@ -110,7 +110,7 @@ impl Default for FenceSettings {
 /// How far the operator may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum FenceMode {
-    /// Report what would be done; change nothing in the cluster and on no machine.
+    /// Report what would be done; change nothing in the cluster or on any machine.
     Observe,
     /// Act on a machine that is off already; never send a power command.
     ConfirmOnly,

@@ -156,7 +156,7 @@ fn concurrent(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(),
             .find(|other| other.admitted)
             .map_or("", |other| other.fence.as_str());
         let message = format!(
-            "{running} of at most {limit} fences of policy {} in progress (`budget.maxConcurrent`), {first} first; wait for its turn, or approve this NodeFence (`spec.approval`)",
+            "{running} of at most {limit} fences of policy {} in progress (`budget.maxConcurrent`), NodeFence {first} goes first; wait for its turn, or approve this NodeFence (`spec.approval`)",
             mine.policy
         );
         return hold(HeldBy::MaxConcurrent, message);
@@ -169,7 +169,7 @@ fn concurrent(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(),
     let oldest = ahead.iter().min();
     if let Some((_, first)) = oldest.filter(|_| running + ahead.len() >= limit) {
         let message = format!(
-            "{} of policy {} first (`budget.maxConcurrent` {limit}): {first}; wait for its turn, or approve this NodeFence (`spec.approval`)",
+            "{} of policy {} waiting ahead (`budget.maxConcurrent` {limit}), NodeFence {first} goes first; wait for its turn, or approve this NodeFence (`spec.approval`)",
             counted(ahead.len(), "older incident"),
             mine.policy
         );
@@ -237,7 +237,7 @@ fn healthy(budget: &Budget, cluster: &Cluster<'_>) -> Result<(), Hold> {
     let message = format!(
         "{healthy} of {total} nodes of the policy are Ready{gone}, `budget.minHealthy` requires {needed}; approve this NodeFence (`spec.approval`) if these machines are really down"
     );
-    hold(HeldBy::Storm, message)
+    hold(HeldBy::MinHealthy, message)
 }
 
 /// How many of a policy's nodes must be Ready (`budget.minHealthy`).
@@ -288,7 +288,7 @@ fn cluster_wide(mine: &Open, cluster: &Cluster<'_>) -> Result<(), Hold> {
         .min_by_key(|(created, other)| (*created, &other.fence));
     let first = running.first().copied().or(oldest.map(|(_, other)| *other));
     let message = format!(
-        "{} in progress in the cluster and {} waiting, at most {limit} allowed (`--max-concurrent-fences`), {} first; \
+        "{} in progress in the cluster and {} waiting, at most {limit} allowed (`--max-concurrent-fences`), NodeFence {} goes first; \
          wait for its turn, or approve this NodeFence (`spec.approval`)",
         counted(running.len(), "fence"),
         counted(ahead.len(), "older incident"),

@@ -15,7 +15,7 @@ pub enum HeldBy {
     /// As many fences of the policy are under way as may be (`budget.maxConcurrent`).
     MaxConcurrent,
     /// Too few of the policy's nodes are Ready (`budget.minHealthy`).
-    Storm,
+    MinHealthy,
     /// As many fences of the policy began in the last hour as may (`budget.maxPerHour`).
     MaxPerHour,
     /// As many fences are under way in the node's domain as may be (`budget.failureDomain`).
@@ -72,7 +72,7 @@ impl HeldBy {
         Self::OwnNode,
         Self::Quorum,
         Self::MaxConcurrent,
-        Self::Storm,
+        Self::MinHealthy,
         Self::MaxPerHour,
         Self::FailureDomain,
         Self::ClusterCap,
@@ -100,7 +100,7 @@ impl HeldBy {
 
     fn kind(self) -> Kind {
         match self {
-            Self::MaxConcurrent | Self::Storm | Self::ClusterCap => Kind::Turn,
+            Self::MaxConcurrent | Self::MinHealthy | Self::ClusterCap => Kind::Turn,
             Self::MaxPerHour | Self::FailureDomain => Kind::Limit,
             Self::OwnNode | Self::Quorum => Kind::Protection,
             Self::Paused | Self::InvalidWindow | Self::Maintenance | Self::Excluded => {
@@ -132,7 +132,7 @@ impl HeldBy {
         match self {
             Self::MaxConcurrent | Self::ClusterCap | Self::FailureDomain => true,
             Self::MaxPerHour | Self::OtherProcess => true,
-            Self::Storm | Self::OwnNode | Self::Quorum => false,
+            Self::MinHealthy | Self::OwnNode | Self::Quorum => false,
             Self::Paused | Self::InvalidWindow | Self::Maintenance | Self::Excluded => false,
             Self::OtherNodeFence | Self::ForeignOutOfService | Self::OutOfServiceUnproven => false,
             Self::NeverReported | Self::Unsupported | Self::ClusterWentBack => false,
@@ -174,7 +174,7 @@ impl HeldBy {
             Self::OwnNode => "OwnNode",
             Self::Quorum => "Quorum",
             Self::MaxConcurrent => "MaxConcurrent",
-            Self::Storm => "Storm",
+            Self::MinHealthy => "MinHealthy",
             Self::MaxPerHour => "MaxPerHour",
             Self::FailureDomain => "FailureDomain",
             Self::ClusterCap => "ClusterCap",
@@ -219,7 +219,11 @@ mod tests {
     /// L5: what waits for its own node, its own domain, the control plane or the hour keeps no place free.
     #[test]
     fn only_what_goes_on_in_its_turn_is_waited_for() {
-        for reason in [HeldBy::MaxConcurrent, HeldBy::Storm, HeldBy::ClusterCap] {
+        for reason in [
+            HeldBy::MaxConcurrent,
+            HeldBy::MinHealthy,
+            HeldBy::ClusterCap,
+        ] {
             assert!(reason.is_a_queue(), "{reason}");
         }
         for reason in [
@@ -251,7 +255,7 @@ mod tests {
     fn an_approval_lifts_the_turn_and_the_limits() {
         for (reason, is_lifted) in [
             (HeldBy::MaxConcurrent, true),
-            (HeldBy::Storm, true),
+            (HeldBy::MinHealthy, true),
             (HeldBy::MaxPerHour, true),
             (HeldBy::FailureDomain, true),
             (HeldBy::OwnNode, false),

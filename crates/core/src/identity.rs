@@ -125,7 +125,7 @@ fn judge_pinned(node: &NodeView, pin: &PinnedSystem, named: &str, found: &Identi
     Verdict::Refused(
         MISMATCH,
         format!(
-            "the device reports system UUID {named}, pinned for Node {} is {}, and the Node reports `{}`; correct the device's address or `systemID`",
+            "the device reports system UUID {named}, the one pinned for Node {} is {}, and the Node reports `{}`; correct the device's address or `systemID`",
             node.name, pin.uuid, node.system_uuid
         ),
     )

@@ -66,7 +66,7 @@ impl IdentityRule {
                 Err(NotProven::IdentityRefused {
                     device: device.to_owned(),
                     why: format!(
-                        "it reports {named}, pinned for this node is {expected}; correct it in its firmware, or set `identityCheck` to what you vouch for"
+                        "it reports {named}, the pinned one is {expected}; correct it in its firmware, or set `identityCheck` to what you vouch for"
                     ),
                 })
             }

@@ -40,7 +40,7 @@ pub enum NotProven {
     },
     /// A device of the node said that the machine is on when others had read Off, and has not said Off since (S4, S22).
     #[error(
-        "FenceDevice {other} read {raw}, which contradicts Off of {devices}, and has not read Off since; confirm (`spec.manualConfirmation`) if it has no power"
+        "FenceDevice {other} read {raw}, which contradicts Off of {devices}, and has not read Off since; confirm (`spec.manualConfirmation`) only once you have seen that the machine has no power"
     )]
     OnWhileOff {
         /// The devices that read Off.
@@ -52,7 +52,7 @@ pub enum NotProven {
     },
     /// Another machine answers at the device's address.
     #[error(
-        "FenceDevice {device}: the device reports system UUID {found}, pinned for this node is {expected}; correct the device's address or `systemID`"
+        "FenceDevice {device}: the device reports system UUID {found}, the pinned one is {expected}; correct the device's address or `systemID`"
     )]
     WrongMachine {
         /// FenceDevice name.

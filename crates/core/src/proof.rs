@@ -250,7 +250,7 @@ fn no_life(case: &Case<'_>) -> Result<(), NotProven> {
     let node = case.node;
     if node.uid != case.node_uid {
         return Err(NotProven::Alive(format!(
-            "the Node has UID {}, claimed was {}",
+            "the Node has UID {}, when it was claimed {}",
             node.uid, case.node_uid
         )));
     }
@@ -263,7 +263,7 @@ fn no_life(case: &Case<'_>) -> Result<(), NotProven> {
     }
     if node.boot_id != case.boot_id {
         return Err(NotProven::Alive(format!(
-            "the Node has boot ID {}, claimed was {}",
+            "the Node has boot ID {}, when it was claimed {}",
             node.boot_id, case.boot_id
         )));
     }

@@ -18,11 +18,13 @@ impl ProofSource {
         }
     }
 
-    /// In words, as the subject of a sentence.
+    /// What it reported, as a sentence.
     pub fn message(&self) -> String {
         match self {
-            Self::Confirmation => "the manual confirmation (`spec.manualConfirmation`)".to_owned(),
-            Self::Devices(devices) => format!("FenceDevice {}", devices.join(", ")),
+            Self::Confirmation => {
+                "it was manually confirmed off (`spec.manualConfirmation`)".to_owned()
+            }
+            Self::Devices(devices) => format!("FenceDevice {} reported Off", devices.join(", ")),
         }
     }
 
@@ -40,7 +42,7 @@ pub fn reported_off(proof_source: Option<&ProofSource>) -> (String, &'static str
     match proof_source {
         Some(proof_source) => (proof_source.message(), proof_source.way_out()),
         None => (
-            "its device".to_owned(),
+            "its device reported Off".to_owned(),
             "correct address, `systemID` or outlets of its FenceDevice",
         ),
     }

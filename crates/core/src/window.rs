@@ -238,12 +238,13 @@ impl Hours {
             rule,
         };
         let time = |field, value: &str| {
-            time_of_day(value).ok_or_else(|| wrong(field, value, "which is no time as `HH:MM`"))
+            time_of_day(value)
+                .ok_or_else(|| wrong(field, value, "which is not a time like `22:00`"))
         };
         let (start, end) = (time("start", &window.start)?, time("end", &window.end)?);
         let zone = ZONES.get(&window.time_zone).ok();
         let zone = zone.filter(|zone| !zone.is_unknown()).ok_or_else(|| {
-            let rule = "which is no known IANA time zone";
+            let rule = "which is not a known IANA time zone";
             wrong("timeZone", &window.time_zone, rule)
         })?;
         let end = match end {

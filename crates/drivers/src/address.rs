@@ -172,7 +172,7 @@ impl Address {
         }
         if authority.contains('@') {
             return refuse(
-                "it must have no user information; user and password belong into the Secret named by `credentialsRef`",
+                "it must have no user information; user and password belong in the Secret named by `credentialsRef`",
             );
         }
         let (host, port) = match split_port(authority) {

@@ -286,7 +286,8 @@ fn released_in_vain(fence: &NodeFence) -> Option<String> {
     if fence.spec.desired_state == DesiredState::Released {
         return Some(done_already(fence));
     }
-    (!may_be_tainted(fence)).then(|| {
+    let may_stand = may_be_tainted(fence) && !may_go_down(fence);
+    (!may_stand).then(|| {
         format!(
             "NodeFence {} has no out-of-service taint on Node {}; to end the incident: {}",
             fence.name_any(),
@@ -400,7 +401,7 @@ mod tests {
             (asks.clone(), in_stage("AwaitingApproval", None)),
             // The operator has not begun, and will ask.
             (asks, json!({})),
-            (json!({}), in_stage("Held", Some("Storm"))),
+            (json!({}), in_stage("Held", Some("MinHealthy"))),
             (json!({}), in_stage("Held", Some("MaxPerHour"))),
             (json!({}), in_stage("Held", Some("OfTomorrow"))),
         ] {

@@ -95,8 +95,8 @@ async fn two_incidents_cannot_both_take_the_last_place() {
 async fn the_brakes_judge_an_incident_by_the_mode_that_it_froze() {
     let lab = Lab::new(&[]).await;
     for (live, frozen, held) in [
-        ("Observe", "PowerOff", Some("Storm")),
-        ("PowerOff", "PowerOff", Some("Storm")),
+        ("Observe", "PowerOff", Some("MinHealthy")),
+        ("PowerOff", "PowerOff", Some("MinHealthy")),
         ("PowerOff", "ConfirmOnly", None),
     ] {
         let budget = json!({"minHealthy": 1});

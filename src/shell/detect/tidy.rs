@@ -239,7 +239,7 @@ impl Detector {
                 node = node.name,
                 claim,
                 ?reply,
-                "{} of ours without its NodeFence: adopted, to release it",
+                "taint {} of the operator has no NodeFence: adopted, to release it",
                 taint::display_name(taint::mark_key_of_claim(node))
             );
         } else if node.ready() == Ready::True

@@ -291,7 +291,7 @@ mod tests {
     fn an_approval_that_nobody_waited_for_is_answered() {
         for (stage, held) in [
             (Stage::AwaitingApproval, Some(HeldBy::AwaitingApproval)),
-            (Stage::Held, Some(HeldBy::Storm)),
+            (Stage::Held, Some(HeldBy::MinHealthy)),
             (Stage::Held, Some(HeldBy::MaxPerHour)),
             (Stage::Held, None),
         ] {

@@ -141,7 +141,7 @@ async fn still_claimed(context: &Context, job: &Job, attempt: &Attempt) -> Resul
     let node = unwanted::there(node, "the Node")?.view();
     if node.uid != held.uid || node.claim() != Some(held.value.as_str()) {
         return Err(format!(
-            "the claim was lost before the command: Node has {}",
+            "the claim was lost before the command: the Node has claim {}",
             node.claim().unwrap_or("none")
         ));
     }

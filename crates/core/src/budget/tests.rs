@@ -149,7 +149,10 @@ fn only_so_many_at_once_the_older_ones_first() {
 #[test]
 fn an_older_incident_that_waits_for_something_else_keeps_no_place_free() {
     let nodes = [node("a", "Unknown", &[]), node("b", "Unknown", &[])];
-    for (waits, outcome) in [(Some(HeldBy::Storm), "MaxConcurrent"), (None, "admitted")] {
+    for (waits, outcome) in [
+        (Some(HeldBy::MinHealthy), "MaxConcurrent"),
+        (None, "admitted"),
+    ] {
         let older = Open {
             created: "e".to_owned(),
             waits,
@@ -171,7 +174,7 @@ fn too_many_down_at_once_hold_power_commands_until_somebody_approves() {
         |budget: &mut Budget, _: &mut Cluster<'_>| budget.min_healthy = MinHealthy::Percent(51);
     assert_eq!(
         judge(&nodes, vec![], half, FenceMode::PowerOff, false),
-        "Storm"
+        "MinHealthy"
     );
     assert_eq!(
         judge(&nodes, vec![], half, FenceMode::PowerOff, true),

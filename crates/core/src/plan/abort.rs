@@ -161,7 +161,7 @@ fn accusation(r: &Round<'_>, node: &NodeView) -> Option<String> {
         [] if may_land => Some("; an earlier power-off may still take effect (`status.attempts`); power the machine on if it goes down once more".to_owned()),
         [] => None,
         devices => Some(format!(
-            "; FenceDevice {} accepted a power-off, which may still take effect; check its wiring and identity otherwise",
+            "; FenceDevice {} accepted a power-off, which may still take effect; if the machine stays up, check the FenceDevice's wiring and identity",
             devices.join(", ")
         )),
     }
@@ -190,7 +190,7 @@ fn refuted(
         ),
     };
     format!(
-        "; {sign} in boot {}, although {} reported Off: {so}its machine never went down; {}{off}{data}",
+        "; {sign} in boot {}, although {}: {so}its machine never went down; {}{off}{data}",
         node.boot_id,
         proof_source.message(),
         proof_source.way_out()

@@ -41,7 +41,7 @@ fn is_back(r: &mut Round<'_>, node: &NodeView, anew: String) -> Decision {
             false => "",
         };
         let message = format!(
-            "{anew}; it is in boot {}, although {said} reported Off: its machine never went down; {way_out}{data}",
+            "{anew}; it is in boot {}, although {said}: its machine never went down; {way_out}{data}",
             node.boot_id
         );
         return close(Stage::Aborted, message.clone())

@@ -25,7 +25,7 @@ pub(super) fn off_now(
     let level = level.ok_or(match s.adopted {
         true => "no FenceDevice can read the power: the record that named them is gone",
         false => {
-            "no FenceDevice serves the node, so its power cannot be read; create one, or boot it"
+            "no FenceDevice serves the node, so its power cannot be read; create one, or boot the machine"
         }
     })?;
     if let Some(message) = lost_device(m, level) {

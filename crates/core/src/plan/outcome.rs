@@ -29,7 +29,7 @@ pub(super) fn confirmed(m: &Memory) -> String {
 /// What an incident that has done all that it was for has come to. Whoever has adopted a taint does not know which it was once it is gone.
 pub(super) fn released(r: &Round<'_>) -> String {
     let mark = match r.settings.adopted {
-        true => "taint".to_owned(),
+        true => "adopted".to_owned(),
         false => format!("`{}`", r.settings.mark()),
     };
     let free = format!("pods deleted, volumes detached, {mark} taint removed");

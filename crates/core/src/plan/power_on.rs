@@ -146,7 +146,7 @@ fn over(r: &Round<'_>, wanted: &PowerOn, node: &NodeView) -> Option<Decision> {
     if never_went_down(node, boot_id) {
         let (said, way_out) = reported_off(r.memory.proven.by.as_ref());
         let message = format!(
-            "{}; but Node {} is Ready in boot {}, which {said} reported Off; {way_out}, check the volumes' data, then reboot the node",
+            "{}; but Node {} is Ready in boot {}, although {said}; {way_out}, check the volumes' data, then reboot the node",
             released(r),
             node.name,
             node.boot_id

@@ -1,8 +1,12 @@
 //! The protocol on one page: for each phase its guards, in the order in which they are asked.
 //!
-//! The first guard that returns a decision ends the round; where none does, the phase takes its step: the claim, the proof, the taint, the
-//! release. The order is part of the protocol, and moving one guard before another can lose data. docs/protocol.md prints these lists, and
-//! each guard has a mutant that takes it away.
+//! A guard returns the decision that comes first: to wait, to end, or a step that has to be taken before the next guard may be asked, such as
+//! the off command. The first one ends the round; where none does, the phase takes the step that it is there for: the claim, the taint, the
+//! release. The order is part of the protocol, and moving one guard before another can lose data. docs/protocol.md prints these lists, and each
+//! guard has a mutant that takes it away.
+//!
+//! Before all of them [`super::step`] looks at what makes the phase: a cluster that went back, a Node that is absent or another one, a taint of
+//! others, a write that has just failed. The watch over a machine under the taint (`watch`, `detaching`) comes before the release.
 
 use super::delete_node::{finalizers, sticky_pods};
 use super::hydrate::note_listed_commands;
@@ -14,13 +18,13 @@ use crate::device::Level;
 use crate::observed::NodeView;
 use crate::proof::Proof;
 
-/// What may end a round before its phase takes its step.
+/// What comes before a phase takes its step.
 pub struct Guard<F> {
     /// The function, as its module calls it.
     pub name: &'static str,
     /// The invariants that it keeps (docs/protocol.md).
     pub keeps: &'static str,
-    /// What it sees to, as a part of a sentence.
+    /// What it checks, or does first.
     pub what: &'static str,
     decide: F,
 }

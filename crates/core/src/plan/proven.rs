@@ -37,7 +37,7 @@ fn quiesce_again(r: &mut Round<'_>, message: String) -> Decision {
     r.memory.under_claim.quiesce.begun_anew += 1;
     if r.memory.under_claim.quiesce.begun_anew > REQUIESCES_MAX {
         r.memory.tries.last_failure = Some(format!(
-            "{message} (for the {}th time); find out what binds pods to Node {} in spite of its taints, or delays their list",
+            "{message} ({} times); find out what binds pods to Node {} in spite of its taints, or delays their list",
             r.memory.under_claim.quiesce.begun_anew, r.settings.node
         ));
         r.memory.tries.alarm = Some(Escalation::QuiesceStuck);
@@ -164,7 +164,7 @@ pub(super) fn taint_node(r: &Round<'_>, node: &NodeView, proof: Proof) -> Decisi
         true => (
             taint::detaching(node, proof),
             format!(
-                "setting taint on Node {}: its volumes are detached, and then it is deleted",
+                "setting taint `nodefencing.io/detaching` on Node {}: its volumes are detached, and then it is deleted",
                 node.name
             ),
         ),

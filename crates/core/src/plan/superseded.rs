@@ -37,9 +37,11 @@ pub fn turning_on(node: &NodeView, other: &str) -> Hold {
 /// It goes first.
 pub(super) fn held_by_other_fence(m: &mut Memory, node: &NodeView) -> Decision {
     m.superseded = true;
-    let claim = node.claim().unwrap_or_default();
+    let claim = node
+        .claim()
+        .map_or_else(|| "a claim".to_owned(), |claim| format!("claim {claim}"));
     let message = format!(
-        "claim {claim} of another NodeFence is on Node {}; wait until it ends, or cancel it (`spec.desiredState: Released`)",
+        "{claim} of another NodeFence is on Node {}; wait until it ends, or cancel it (`spec.desiredState: Released`)",
         node.name
     );
     held(HeldBy::OtherNodeFence, message)

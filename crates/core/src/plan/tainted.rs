@@ -94,7 +94,7 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision 
         r.memory.proven.refuted = true;
         let (said, way_out) = reported_off(r.memory.proven.by.as_ref());
         let message = format!(
-            "Node {} is Ready in boot {}, although {said} reported Off: its machine never went down; {way_out}, check the volumes' data, then reboot the node",
+            "Node {} is Ready in boot {}, although {said}: its machine never went down; {way_out}, check the volumes' data, then reboot the node",
             node.name, node.boot_id
         );
         return decision.escalated(Escalation::FenceContradiction, message);

@@ -241,7 +241,7 @@ pub(super) fn why_all(r: &Round<'_>) -> String {
     // Another try shows nothing else.
     let is_stuck = devices.any(|device| uncontrolled(r, device).is_some());
     if (r.memory.tries.rounds > 0 || is_stuck) && r.settings.confirmation.is_none() {
-        let way_out = "confirm (`spec.manualConfirmation`) if it has no power";
+        let way_out = "confirm (`spec.manualConfirmation`) only once you have seen that the machine has no power";
         message.push(way_out.to_owned());
     }
     message.join("; ")

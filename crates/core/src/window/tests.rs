@@ -190,7 +190,7 @@ fn a_window_that_cannot_be_used_is_named_with_its_way_out() {
     let zone = |zone: &str| message(window("night", &["Mon"], "22:00-06:00", zone, observe()));
     assert_eq!(
         zone("Europe/Berln").expect("an error"),
-        "window night of policy prod has `timeZone` Europe/Berln, which is no known IANA time zone, so the policy fences nothing; correct or \
+        "window night of policy prod has `timeZone` Europe/Berln, which is not a known IANA time zone, so the policy fences nothing; correct or \
          remove the window, or create a NodeFence by hand"
     );
     for unknown in [
@@ -226,7 +226,10 @@ fn a_window_that_cannot_be_used_is_named_with_its_way_out() {
         "06:00-",
     ] {
         let message = hours(none).expect("an error");
-        assert!(message.contains("no time as `HH:MM`"), "{none}: {message}");
+        assert!(
+            message.contains("not a time like `22:00`"),
+            "{none}: {message}"
+        );
     }
 }
 

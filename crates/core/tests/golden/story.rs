@@ -293,7 +293,7 @@ fn held_by(word: &str) -> Result<HeldBy, String> {
         HeldBy::OwnNode,
         HeldBy::Quorum,
         HeldBy::MaxConcurrent,
-        HeldBy::Storm,
+        HeldBy::MinHealthy,
         HeldBy::MaxPerHour,
         HeldBy::FailureDomain,
         HeldBy::ClusterCap,

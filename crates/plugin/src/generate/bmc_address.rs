@@ -80,7 +80,7 @@ impl BmcAddress {
         }
         if text.contains('@') {
             return Err(
-                "`spec.bmc.address` has an @ in it: user and password belong into its Secret"
+                "`spec.bmc.address` has an @ in it: user and password belong in its Secret"
                     .to_owned(),
             );
         }

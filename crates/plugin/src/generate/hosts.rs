@@ -190,7 +190,7 @@ pub fn proposals(hosts: &[Host], around: &Surroundings, common: &Common) -> Prop
         };
         let node = match node.clone() {
             Ok((node, how)) if is_claimed_twice(&node) => Err(vec![format!(
-                "which of several BareMetalHosts is Node {node}, for {how} leads from each of them there"
+                "several BareMetalHosts lead to Node {node} by {how}"
             )]),
             node => node,
         };

@@ -142,7 +142,7 @@ fn remarks(args: &Args, mode: FenceMode) -> Vec<Remark> {
     let mode = format!("Mode {mode:?}{default}: {does}.");
     let is_all = args.selector.as_ref() == Some(&LabelSelector::default());
     // Nobody is to find that out by an outage: an empty variable of a script does it, too.
-    let all = "Nodes: every one, control plane included, for `--selector` is empty.";
+    let all = "Nodes: every one, control plane included, because `--selector` is empty.";
     let words = std::iter::once(mode).chain(is_all.then(|| all.to_owned()));
     words.map(Remark::Words).collect()
 }

@@ -232,7 +232,7 @@ fn the_numbers_of_a_policy_are_those_of_the_incidents_below_it() {
     status["heldIncidents"] = json!(9);
     let fences = [
         fence("workers", "Fencing", "Unknown", None),
-        fence("workers", "Checking", "Unknown", Some("Storm")),
+        fence("workers", "Checking", "Unknown", Some("MinHealthy")),
         fence("workers", "AwaitingApproval", "Unknown", None),
         fence("workers", "Recovered", "True", None),
         fence("db", "Held", "Unknown", None),

@@ -66,7 +66,7 @@ fn only_who_waits_for_the_cluster_wide_cap_itself_goes_first_there() {
     for (waits, judged) in [
         (Some(HeldBy::ClusterCap), "ClusterCap"),
         (Some(HeldBy::MaxConcurrent), "admitted"),
-        (Some(HeldBy::Storm), "admitted"),
+        (Some(HeldBy::MinHealthy), "admitted"),
         (None, "admitted"),
     ] {
         let others = vec![one_runs(), older("f-b", waits)];
@@ -80,5 +80,5 @@ fn only_who_waits_for_the_cluster_wide_cap_itself_goes_first_there() {
     // What the own policy says counts first: whoever is held by it does not queue for the cluster.
     let storm = |budget: &mut Budget| budget.min_healthy = MinHealthy::Count(2);
     let others = vec![one_runs(), open("f-y", "y", true)];
-    assert_eq!(capped(others, storm, false), "Storm");
+    assert_eq!(capped(others, storm, false), "MinHealthy");
 }

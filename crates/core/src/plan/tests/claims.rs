@@ -112,7 +112,7 @@ fn a_claim_that_another_process_goes_on_with_is_left_to_it() {
         let observed = Observed {
             node: Read::Present(claimed("fence-n9")),
             hold: Some(Hold {
-                reason: HeldBy::Storm,
+                reason: HeldBy::MinHealthy,
                 message: "too many nodes are down".to_owned(),
             }),
             claim_of_other_process,

@@ -156,7 +156,7 @@ fn a_level_that_has_failed_before_uses_its_time_up_only_by_its_own_tries() {
             ..Memory::default()
         };
         let hold = is_held.then(|| Hold {
-            reason: HeldBy::Storm,
+            reason: HeldBy::MinHealthy,
             message: "too many".to_owned(),
         });
         let observed = Observed { hold, ..drained() };

@@ -9,7 +9,7 @@ fn who_confirms_what_is_held_is_told_that_it_is_read_again_after_that() {
     let spec = json!({"trigger": {"type": "Manual"}, "fence": {"mode": "ConfirmOnly"}});
     let mut held = fence(&spec, &json!([reading("node-1-bmc", "On")]));
     let condition = json!({
-        "type": "Held", "status": "True", "reason": "Storm", "message": "", "lastTransitionTime": "2027-01-02T18:00:40Z",
+        "type": "Held", "status": "True", "reason": "MinHealthy", "message": "", "lastTransitionTime": "2027-01-02T18:00:40Z",
     });
     let status = held.status.as_mut().expect("a status");
     status
@@ -17,7 +17,7 @@ fn who_confirms_what_is_held_is_told_that_it_is_read_again_after_that() {
         .push(serde_json::from_value(condition).expect("a condition"));
     let refused = against(&scene, &held).expect_err("it reads On");
     assert!(
-        refused.contains("read again once the incident is no longer held (Storm; an approval lifts it: kubectl fence approve node-1 --reason WHY)"),
+        refused.contains("read again once the incident is no longer held (MinHealthy; an approval lifts it: kubectl fence approve node-1 --reason WHY)"),
         "{refused}"
     );
 }
@@ -37,9 +37,9 @@ fn whoever_confirms_what_is_held_is_told_that_a_word_lifts_nothing() {
         let text = shown(&scene, &fence, "https://192.0.2.9", now);
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let held = "HELD (Storm): a confirmation is valid for 15 minutes and does not lift the hold; an approval does, and the machine is powered off then: kubectl fence approve node-1 --reason WHY If this";
+    let held = "HELD (MinHealthy): a confirmation is valid for 15 minutes and does not lift the hold; an approval does, and the machine is powered off then: kubectl fence approve node-1 --reason WHY If this";
     let held = held.replace(" If this", " 0 pods are");
-    let storm = told("Storm");
+    let storm = told("MinHealthy");
     assert!(storm.contains(&held), "{storm}");
     let paused = told("Paused");
     assert!(

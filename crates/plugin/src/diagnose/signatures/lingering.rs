@@ -51,7 +51,7 @@ fn terminating_of(
     let mut seen = vec![
         index.told(node),
         format!(
-            "pod {full_name} is Terminating for {late} beyond its grace period of {}s",
+            "pod {full_name} has been Terminating for {late} beyond its grace period of {}s",
             grace.unwrap_or_default()
         ),
         format!("{kept}: {}", named(&volumes)),
@@ -87,7 +87,7 @@ fn terminating_of(
     };
     Finding {
         id: Id::D11,
-        title: format!("pod {full_name} is Terminating for {late} on node {host}{keeps}"),
+        title: format!("pod {full_name} has been Terminating for {late} on node {host}{keeps}"),
         objects,
         cause: cause.to_owned(),
         seen,

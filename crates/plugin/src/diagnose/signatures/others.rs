@@ -140,10 +140,16 @@ fn unexplained_of(index: &Index<'_>, it: &Untold<'_>) -> Finding {
     let volume = it.volume.as_deref().unwrap_or("not known");
     let holder = it.holder.as_deref().unwrap_or("not known");
     let title = match it.error {
-        Some((ATTACH, _)) => format!("pod {pod} waits for {age}: its volume cannot be attached"),
-        Some((SCHEDULING, _)) => format!("pod {pod} waits for {age}: the scheduler finds no node"),
-        Some(_) => format!("pod {pod} waits for {age}: its kubelet cannot mount a volume"),
-        None => format!("pod {pod} waits for {age} for volume {volume}, held by node {holder}"),
+        Some((ATTACH, _)) => {
+            format!("pod {pod} has waited for {age}: its volume cannot be attached")
+        }
+        Some((SCHEDULING, _)) => {
+            format!("pod {pod} has waited for {age}: the scheduler finds no node")
+        }
+        Some(_) => format!("pod {pod} has waited for {age}: its kubelet cannot mount a volume"),
+        None => {
+            format!("pod {pod} has waited for {age} for volume {volume}, held by node {holder}")
+        }
     };
     let error = it.error.iter();
     let error = error.map(|(reason, words)| format!("pod {pod}: {reason}: {words}"));

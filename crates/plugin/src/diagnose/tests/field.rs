@@ -130,7 +130,7 @@ fn diag_terminating_on_ready_node() {
     says(
         &text,
         &[
-            "shop/db-old is Terminating for 3h",
+            "shop/db-old has been Terminating for 3h",
             "grace period of 30s",
             "proxy/logs/?query=kubelet",
             "nothing to fence",

@@ -114,7 +114,7 @@ fn a_selector_that_is_empty_is_told_to_select_the_control_plane_too() {
         text(&args).expect("YAML")
     };
     let all = of("");
-    let words = "# Nodes: every one, control plane included, for `--selector` is empty.\n";
+    let words = "# Nodes: every one, control plane included, because `--selector` is empty.\n";
     assert!(all.contains(words), "{all}");
     assert!(!of("rack=7").contains("# Nodes"));
 }

@@ -319,7 +319,7 @@ fn an_open_incident_of_the_node_goes_on_and_holds_nothing() {
     for (stuck, words) in [
         (with("Escalated", "StillOn"), "it requires action"),
         (with("Held", "Paused"), "it is held"),
-        (with("Held", "Storm"), "it waits for an approval"),
+        (with("Held", "MinHealthy"), "it waits for an approval"),
         (asked_and("OtherProcess"), "it waits for an approval"),
         (asked, "it waits for an approval"),
         (released, "it was released by a user"),

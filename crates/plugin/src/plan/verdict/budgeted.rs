@@ -87,7 +87,11 @@ pub(super) fn by_budget(
 
 /// A NodeFence as the budget sees it, by its record.
 fn open(fence: &NodeFence) -> Open {
-    let queues = [HeldBy::MaxConcurrent, HeldBy::Storm, HeldBy::ClusterCap];
+    let queues = [
+        HeldBy::MaxConcurrent,
+        HeldBy::MinHealthy,
+        HeldBy::ClusterCap,
+    ];
     let conditions = fence.status.as_ref().map(|it| it.conditions.as_slice());
     let held = find(conditions.unwrap_or_default(), HELD).filter(|it| it.status == "True");
     Open {

@@ -145,7 +145,7 @@ fn each_obstacle_is_told() {
         of(json!({"pauseRequests": [{"name": "upgrade"}]})),
         ["Paused"]
     );
-    assert_eq!(of(json!({"budget": {"minHealthy": 3}})), ["Storm"]);
+    assert_eq!(of(json!({"budget": {"minHealthy": 3}})), ["MinHealthy"]);
     let condition = json!([{"type": "Ready", "status": "False", "durationSeconds": 60}]);
     assert_eq!(
         of(json!({"unhealthyConditions": condition})),

@@ -19,7 +19,7 @@ fn what_a_brake_holds_is_approved_only_by_who_knows_better() {
         "kubectl fence approve node-1 --reason WHY",
         "kubectl fence deny node-1 --reason WHY",
     ];
-    for reason in ["Storm", "OfTomorrow"] {
+    for reason in ["MinHealthy", "OfTomorrow"] {
         let incident = held(reason);
         assert_eq!(incident.commands, commands);
         assert_eq!(incident.brake.as_deref(), Some(reason));

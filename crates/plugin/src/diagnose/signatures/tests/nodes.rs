@@ -226,7 +226,7 @@ fn d2_the_same_while_a_nodefence_is_open() {
     assert!(commands(&world.only(), "kubectl fence deny worker-1"));
     // A brake that an approval lifts, and what no approval brings back.
     world.fences[0]["spec"]["fence"]["approval"] = json!({"mode": "Automatic"});
-    let storm = condition("Held", "True", "Storm", "too many at once");
+    let storm = condition("Held", "True", "MinHealthy", "too many at once");
     world.fences[0]["status"]["conditions"] = json!([storm]);
     let last = world.only().fix.pop().expect("a step");
     assert!(
