@@ -1,6 +1,6 @@
 use super::*;
 use crate::shell::fake::{self, Cluster};
-use fencing_core::budget::deleted_nodes;
+use fencing_core::budget::{deleted_nodes, selected};
 use fencing_core::observed::NodeView;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -141,8 +141,12 @@ fn nodes_that_were_deleted_are_counted_until_they_are_back() {
         name: "back".to_owned(),
         ..fencing_core::fixtures::node()
     };
-    let counted = deleted_nodes(&fences, "prod", &[back]);
+    let nodes = [back];
+    let counted = deleted_nodes(&fences, "prod", &nodes);
     assert_eq!(counted, BTreeSet::from(["gone".to_owned()]));
+    let spec = json!({"nodeSelector": {}});
+    let policy = NodeFencingPolicy::new("prod", serde_json::from_value(spec).expect("a spec"));
+    assert_eq!(selected(&policy, &nodes, &fences), ["back", "gone"]);
     assert!(deleted_nodes(&fences, "another", &[]).is_empty());
 }
 

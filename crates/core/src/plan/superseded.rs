@@ -50,7 +50,15 @@ pub(super) fn held_by_other_fence(m: &mut Memory, node: &NodeView) -> Decision {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixtures::settings;
+    use crate::fixtures::{claimed, settings};
+
+    /// S11: by then its own claim was never there.
+    #[test]
+    fn what_waited_for_the_claim_of_another_remembers_it() {
+        let mut m = Memory::default();
+        held_by_other_fence(&mut m, &claimed("other-n1"));
+        assert!(m.superseded);
+    }
 
     #[test]
     fn what_was_asked_for_afterwards_is_done_and_so_is_what_sees_to_a_taint() {

@@ -204,7 +204,7 @@ pub(super) fn exhausted(r: &Round<'_>, group: &Group) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Level;
+    use crate::device::{DeviceAnswer, Level};
     use crate::fixtures;
 
     /// L1: a BMC may hang on the outlets, in whatever order the levels have them.
@@ -231,6 +231,27 @@ mod tests {
             let found = targets(&settings, &memory);
             let names: Vec<&str> = found.iter().map(|(_, it)| it.name.as_str()).collect();
             assert_eq!(names, ["pdu", "bmc"], "{order:?}");
+        }
+    }
+
+    /// S11: what was read before the release may be of before the off.
+    #[test]
+    fn only_what_was_asked_for_since_the_release_says_whether_the_machine_is_on() {
+        let seconds = Duration::from_secs;
+        let reading = fixtures::off_readings()[0].readings[0].clone();
+        let asked = reading.asked;
+        let mut memory = Memory::default();
+        memory.under_claim.answers = vec![DeviceAnswer {
+            device: fixtures::bmc(),
+            reading: Ok(reading),
+        }];
+        for (begun, state_now) in [
+            (None, None),
+            (Some(asked + seconds(1)), None),
+            (Some(asked), Some(PowerState::Off)),
+        ] {
+            memory.power_on.begun = begun;
+            assert_eq!(state(&memory, &fixtures::bmc()), state_now, "{begun:?}");
         }
     }
 }
