@@ -45,6 +45,8 @@ pub fn run(test: &str, what: (&str, &str), others: &[(&str, &str)]) -> Said {
     ]);
     command.env_clear().env(what.0, what.1);
     command.envs(others.iter().copied());
+    // Which mutant is on (tests/mutants/switch.rs): without it none of them would be tried.
+    command.envs(env::var_os("MUTANT").map(|it| ("MUTANT", it)));
     let output = command.output().expect("a process");
     Said {
         text: String::from_utf8_lossy(&output.stdout).into_owned(),
