@@ -36,6 +36,7 @@ pub mod error;
 pub mod foreign_text;
 pub mod http;
 pub mod ipmi;
+mod json;
 pub mod kind;
 pub mod limit;
 pub mod manual;

@@ -16,10 +16,7 @@ pub use reset::{Allowable, NO_RESET, Reset, action_info};
 use crate::error::printable;
 use fencing_core::reading::{Identity, PowerState, usable_uuid};
 use jiff::Timestamp;
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value};
-use std::cell::Cell;
-use std::fmt;
+use serde_json::Value;
 
 /// The reset type that cuts the power. But for it and [`ON`] none is ever sent.
 pub const FORCE_OFF: &str = "ForceOff";
@@ -29,16 +26,6 @@ pub const ON: &str = "On";
 pub const ROOT: &str = "/redfish/v1/";
 /// Longest word of a device that is kept, in characters.
 const WORD_CHARACTERS_MAX: usize = 63;
-
-/// Memory that a document may take beside its body, in bytes: of a few bytes of JSON come hundreds, and a whole answer has a mebibyte (S19).
-/// The longest ones that BMCs are known to send take a tenth of it.
-const MEMORY_BYTES_MAX: usize = 400 << 10;
-/// Upper bounds of what `serde_json` takes, twice that where a list or a node of a map has grown. An object's first entry makes a node with
-/// room for eleven.
-const LIST_BYTES: usize = 4 * ITEM_BYTES;
-const ITEM_BYTES: usize = 2 * size_of::<Value>();
-const OBJECT_BYTES: usize = 11 * (size_of::<String>() + size_of::<Value>()) + 32;
-const ENTRY_BYTES: usize = 2 * (size_of::<String>() + size_of::<Value>());
 
 /// A ComputerSystem, as far as fencing needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,19 +88,7 @@ impl System {
 /// # Errors
 /// What is wrong with it.
 pub fn json(bytes: &[u8]) -> Result<Value, String> {
-    if bytes.is_empty() {
-        return Err("its body is empty".to_owned());
-    }
-    let room = Cell::new(MEMORY_BYTES_MAX);
-    let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let read = Strict { room: &room }.deserialize(&mut reader);
-    match read.and_then(|value| reader.end().map(|()| value)) {
-        Ok(value) => Ok(value),
-        Err(error) => Err(format!(
-            "its body is not the JSON of a Redfish service ({})",
-            printable(&error.to_string(), 120)
-        )),
-    }
+    crate::json::document(bytes, "a Redfish service")
 }
 
 /// Reads a ComputerSystem.
@@ -214,93 +189,6 @@ fn timestamp(document: &Value, name: &str) -> Option<Timestamp> {
 pub(super) fn word(document: &Value, name: &str) -> Option<String> {
     let text = document.get(name)?.as_str()?.trim();
     (!text.is_empty()).then(|| printable(text, WORD_CHARACTERS_MAX))
-}
-
-/// Makes a [`Value`], but of no object with a name twice, and not of more than there is room for.
-struct Strict<'a> {
-    room: &'a Cell<usize>,
-}
-
-impl Strict<'_> {
-    /// Memory is taken before it is filled.
-    fn take<E: serde::de::Error>(&self, bytes: usize) -> Result<(), E> {
-        let left = self.room.get().checked_sub(bytes);
-        let too_much = || {
-            E::custom(format_args!(
-                "it takes more than {MEMORY_BYTES_MAX} bytes of memory"
-            ))
-        };
-        self.room.set(left.ok_or_else(too_much)?);
-        Ok(())
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for &Strict<'_> {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for &Strict<'_> {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON without a name twice in one object")
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Value, E> {
-        self.take(value.len())?;
-        Ok(value.into())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut list = Vec::new();
-        self.take(LIST_BYTES)?;
-        while let Some(item) = items.next_element_seed(self)? {
-            self.take(ITEM_BYTES)?;
-            list.push(item);
-        }
-        Ok(list.into())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let mut object = Map::new();
-        self.take(OBJECT_BYTES)?;
-        while let Some(name) = entries.next_key::<String>()? {
-            self.take(name.len() + ENTRY_BYTES)?;
-            if object.contains_key(&name) {
-                return Err(A::Error::custom(format_args!(
-                    "the name \"{}\" stands twice in one object",
-                    printable(&name, 40)
-                )));
-            }
-            let value = entries.next_value_seed(self)?;
-            object.insert(name, value);
-        }
-        Ok(object.into())
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::json::MEMORY_BYTES_MAX;
 use proptest::prelude::*;
 
 /// Any JSON, with the names and words that matter among its strings.
