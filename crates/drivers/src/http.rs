@@ -1,4 +1,4 @@
-//! An HTTP/1.1 client that does only what a BMC needs, with a limit on everything.
+//! An HTTP/1.1 client that does only what a fence device needs, with a limit on everything.
 //!
 //! It follows no redirect, uses no proxy, unpacks nothing, and sends credentials only to an IP address that was judged: a
 //! host is resolved once in the life of a client, and every connection goes to the address found then. A connection is
@@ -8,8 +8,10 @@
 //! The caller bounds each call by dropping it, which closes its connection. A command does not wait for a new connection for long
 //! (F12).
 
+mod call;
 mod connect;
 
+pub use call::Call;
 pub use connect::Target;
 
 use super::address::Address;
@@ -22,9 +24,10 @@ use http::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, LOCATION,
     RETRY_AFTER, USER_AGENT, WWW_AUTHENTICATE,
 };
-use http::{HeaderMap, Method, Request, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use hyper::ext::ReasonPhrase;
 use jiff::Timestamp;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -42,12 +45,16 @@ pub const RETRY_AFTER_MAX: Duration = Duration::from_mins(10);
 pub struct Reply {
     /// Its status.
     pub status: StatusCode,
+    /// What stands beside it in the first line, where that is not the usual: some services have their message there.
+    pub phrase: Option<String>,
     /// The pause that the device asks for.
     pub retry_after: Option<Duration>,
     /// It asks for a login, and names others than HTTP Basic, or none.
     pub offers_other_login: bool,
     /// Where the device says to look next, word for word. It is never followed without a look.
     pub location: Option<String>,
+    /// Its headers; `Debug` shows no value of them.
+    pub headers: HeaderMap,
     /// Its body. The status stands even where the body is unusable: a command that was accepted stays accepted.
     pub body: Result<Bytes, DeviceError>,
 }
@@ -119,14 +126,24 @@ impl Client {
     /// [`DeviceError`] when no answer was understood. An answer with an error status is not an error here.
     pub async fn get(&mut self, path: &str) -> Result<Reply, DeviceError> {
         self.sent = false;
+        let call = self.redfish(Call::new(Method::GET, path))?;
+        self.ask(&call).await
+    }
+
+    /// Sends a request that changes nothing, or nothing more when it arrives twice: once more where a reused connection broke.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub async fn ask(&mut self, call: &Call) -> Result<Reply, DeviceError> {
+        self.sent = false;
         if let Some(reused) = self.idle.take() {
-            match self.exchange(reused, Method::GET, path, Bytes::new()).await {
+            match self.exchange(reused, call).await {
                 Err(Failure::Broken(_)) => {}
                 done => return done.map_err(Failure::into_error),
             }
         }
         let connection = self.connect().await?;
-        self.exchange(connection, Method::GET, path, Bytes::new())
+        self.exchange(connection, call)
             .await
             .map_err(Failure::into_error)
     }
@@ -137,13 +154,20 @@ impl Client {
     /// [`DeviceError`] when no answer was understood; [`Client::sent`] says whether the command may have arrived.
     pub async fn post(&mut self, path: &str, body: Bytes) -> Result<Reply, DeviceError> {
         self.sent = false;
+        let call = self.redfish(Call::new(Method::POST, path).with_json(body))?;
+        self.command(&call).await
+    }
+
+    /// The same of any request.
+    ///
+    /// # Errors
+    /// As [`Client::post`].
+    pub async fn command(&mut self, call: &Call) -> Result<Reply, DeviceError> {
+        self.sent = false;
         let begun = self.clock.since_boot();
         // A connection that the device has closed meanwhile gives the request back before anything of it is sent.
         if let Some(opened) = self.idle.take() {
-            match self
-                .exchange(opened, Method::POST, path, body.clone())
-                .await
-            {
+            match self.exchange(opened, call).await {
                 Err(Failure::Broken(_)) if !self.sent => {}
                 done => return done.map_err(Failure::into_error),
             }
@@ -158,7 +182,7 @@ impl Client {
             );
             return Err(unreachable(&self.target.address, problem));
         }
-        self.exchange(connection, Method::POST, path, body)
+        self.exchange(connection, call)
             .await
             .map_err(Failure::into_error)
     }
@@ -167,11 +191,9 @@ impl Client {
     async fn exchange(
         &mut self,
         mut connection: Connection,
-        method: Method,
-        path: &str,
-        body: Bytes,
+        call: &Call,
     ) -> Result<Reply, Failure> {
-        let request = self.request(method, path, body).map_err(Failure::Final)?;
+        let request = self.request(call).map_err(Failure::Final)?;
         let target = Arc::clone(&self.target);
         let endpoint = &target.address;
         if let Err(error) = connection.sender.ready().await {
@@ -186,58 +208,69 @@ impl Client {
                 return Err(failure(endpoint, failed.error()));
             }
         };
-        let (head, incoming) = answer.into_parts();
+        let (mut head, incoming) = answer.into_parts();
         let retry_after = retry_after(&head.headers);
         let offers_other_login =
             head.status == StatusCode::UNAUTHORIZED && !offers_basic(&head.headers);
+        let phrase = head.extensions.get::<ReasonPhrase>();
+        let phrase = phrase.map(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
         let location = head.headers.get(LOCATION);
         let location = location.and_then(|location| location.to_str().ok().map(str::to_owned));
-        let body = read_body(&target, &head.headers, incoming).await;
+        let body = read_body(&target, &head.headers, incoming, call.body_bytes_max).await;
         if body.is_ok() {
             self.idle = Some(connection);
         }
+        for value in head.headers.values_mut() {
+            value.set_sensitive(true);
+        }
         Ok(Reply {
             status: head.status,
+            phrase,
             retry_after,
             offers_other_login,
             location,
+            headers: head.headers,
             body,
         })
     }
 
-    fn request(
-        &self,
-        method: Method,
-        path: &str,
-        body: Bytes,
-    ) -> Result<Request<Full<Bytes>>, DeviceError> {
+    /// With what a Redfish service asks for beside it.
+    fn redfish(&self, call: Call) -> Result<Call, DeviceError> {
+        let odata = HeaderName::from_static("odata-version");
+        // Without it some BMCs answer 406.
+        let call = call.with_header(odata, HeaderValue::from_static("4.0"));
+        if self.target.credentials.is_nobody() {
+            return Ok(call);
+        }
+        Ok(call.with_header(AUTHORIZATION, self.target.credentials.basic()?))
+    }
+
+    fn request(&self, call: &Call) -> Result<Request<Full<Bytes>>, DeviceError> {
         let mut builder = Request::builder()
-            .uri(path)
+            .uri(&call.path)
             .header(HOST, self.target.address.authority())
             .header(
                 USER_AGENT,
                 concat!("node-fencing-operator/", env!("CARGO_PKG_VERSION")),
             )
             .header(ACCEPT, "application/json")
-            .header(ACCEPT_ENCODING, "identity")
-            // Without it some BMCs answer 406.
-            .header("OData-Version", "4.0");
-        if !self.target.credentials.is_nobody() {
-            builder = builder.header(AUTHORIZATION, self.target.credentials.basic()?);
+            .header(ACCEPT_ENCODING, "identity");
+        for (name, value) in &call.headers {
+            builder = builder.header(name, value);
         }
-        if method == Method::POST {
-            builder = builder.header(CONTENT_TYPE, "application/json");
+        if let Some(content_type) = call.content_type {
+            builder = builder.header(CONTENT_TYPE, content_type);
         }
         builder
-            .method(method)
-            .body(Full::new(body))
+            .method(&call.method)
+            .body(Full::new(call.body.clone()))
             .map_err(|error| DeviceError::Protocol {
                 endpoint: self.target.address.to_string(),
                 problem: format!(
                     "its path {} cannot be asked for ({error})",
                     self.target
                         .credentials
-                        .without_secrets(&printable(path, 200))
+                        .without_secrets(&printable(&call.path, 200))
                 ),
                 way_out: UPDATE_FIRMWARE,
             })
@@ -265,6 +298,7 @@ async fn read_body(
     target: &Target,
     headers: &HeaderMap,
     mut body: Incoming,
+    bytes_max: usize,
 ) -> Result<Bytes, DeviceError> {
     let unusable = |problem: String| DeviceError::Protocol {
         endpoint: target.address.to_string(),
@@ -285,9 +319,9 @@ async fn read_body(
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| unusable(format!("its body is incomplete ({error})")))?;
         let data = frame.into_data().unwrap_or_default();
-        if data.len() > BODY_BYTES_MAX - whole.len() {
+        if data.len() > bytes_max - whole.len() {
             return Err(unusable(format!(
-                "its body is longer than {BODY_BYTES_MAX} bytes"
+                "its body is longer than {bytes_max} bytes"
             )));
         }
         whole.extend_from_slice(&data);
