@@ -34,7 +34,7 @@ use fencing_core::reading::Identity;
 use fencing_core::select::serves;
 use fencing_drivers::address::AddressRules;
 use fencing_drivers::clock::Clock;
-use fencing_drivers::{FenceDriver, targets};
+use fencing_drivers::{FenceDriver, NodeFacts, targets};
 use jiff::Timestamp;
 use kube::Client;
 use rustix::process::{Resource, getrlimit};
@@ -118,6 +118,7 @@ impl Devices {
                 key: RandomState::new(),
                 refusals: Arc::default(),
                 keyring: Arc::default(),
+                nodes: RwLock::default(),
                 pasts: Pasts::default(),
                 versions: RwLock::default(),
                 opened: Recent::default(),
@@ -191,6 +192,7 @@ impl Devices {
     pub fn survey(&self, devices: &[&FenceDevice], nodes: &[NodeView]) -> BTreeSet<String> {
         self.maker.keyring.keep_those_of(devices);
         self.maker.note_versions(devices);
+        self.maker.note_nodes(nodes);
         let wires = wires(devices, nodes);
         let targets = wires.iter().flat_map(|wire| &wire.targets);
         self.maker.pasts.keep_those_of(targets);
@@ -260,7 +262,10 @@ fn wires(devices: &[&FenceDevice], nodes: &[NodeView]) -> Vec<Wire> {
             device: device.metadata.name.clone().unwrap_or_default(),
             node: name.to_owned(),
             node_exists: node.is_some(),
-            targets: targets(device, name),
+            targets: targets(
+                device,
+                &node.map_or_else(|| NodeFacts::named(name), NodeFacts::from),
+            ),
             uuid: node
                 .and_then(|node| identity::pinned(device, node))
                 .map(|pin| pin.uuid.clone()),

@@ -28,7 +28,7 @@ use fencing_core::verification::{Require, Verification};
 use fencing_core::window::{self, Begun, Effective, Unusable, rank};
 use fencing_core::{delay, select, support, taint};
 use fencing_drivers::clock;
-use fencing_drivers::targets;
+use fencing_drivers::{NodeFacts, targets};
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
@@ -200,7 +200,7 @@ fn resolve_level(
     if level.require == LevelRequirement::All
         && let Some(node) = node
     {
-        refuse_the_same_twice(&level.name, &node.name, &mut devices, fence_devices);
+        refuse_the_same_twice(&level.name, node, &mut devices, fence_devices);
     }
     // A word beside a device would spare it the question whether it is refuted: it stands in a level of its own, or not at all.
     let is_mixed =
@@ -228,10 +228,11 @@ fn resolve_level(
 /// next one has its turn.
 fn refuse_the_same_twice(
     level: &str,
-    node: &str,
+    node: &NodeView,
     devices: &mut [Device],
     fence_devices: &[FenceDevice],
 ) {
+    let facts = NodeFacts::from(node);
     let of_level = |device: &&FenceDevice| {
         let name = device.metadata.name.as_deref();
         devices.iter().any(|own| Some(own.name.as_str()) == name)
@@ -239,13 +240,13 @@ fn refuse_the_same_twice(
     let of_level = fence_devices.iter().filter(of_level);
     let named = of_level.map(|device| {
         let name = device.metadata.name.as_deref().unwrap_or_default();
-        (name, targets(device, node))
+        (name, targets(device, &facts))
     });
     let named: Vec<_> = named.collect();
     let Some(pair) = one_and_the_same(&named) else {
         return;
     };
-    let words = same_device_message(level, pair, node);
+    let words = same_device_message(level, pair, &node.name);
     for device in devices.iter_mut().filter(|device| device.name == pair.1) {
         device.identity = IdentityRule::Refused(words.clone());
     }

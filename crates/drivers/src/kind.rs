@@ -8,6 +8,7 @@ use super::{DeviceError, FenceDriver};
 use crate::clock::Clock;
 use crate::past::Past;
 use fencing_api::device::TlsSettings;
+use fencing_core::observed::NodeView;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,9 +28,9 @@ pub trait DriverKind: Sync {
     /// [`AddressError`] names the rule.
     fn expand(&self, node: &str) -> Result<Address, AddressError>;
 
-    /// What the device controls, so that two nodes that share it are noticed; nothing where the settings name nothing.
-    fn targets(&self, node: &str) -> Vec<String> {
-        let address = self.expand(node).ok();
+    /// What the device controls, so that two nodes that share it are noticed; nothing where settings and Node name nothing.
+    fn targets(&self, node: &NodeFacts) -> Vec<String> {
+        let address = self.expand(&node.name).ok();
         address.iter().map(Address::to_string).collect()
     }
 
@@ -45,9 +46,44 @@ pub trait DriverKind: Sync {
     fn make(&self, parts: Parts) -> Result<Arc<dyn FenceDriver>, DeviceError>;
 }
 
+/// What a driver knows of the Node whose machine it controls. All of it was written by others: a kubelet may set a provider ID on a Node
+/// that it creates, so that a machine found by it is still compared with the one that was pinned.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct NodeFacts {
+    /// Its name.
+    pub name: String,
+    /// `spec.providerID`; empty if it has none.
+    pub provider_id: String,
+    /// `status.nodeInfo.systemUUID`; empty if it reports none.
+    pub system_uuid: String,
+}
+
+impl NodeFacts {
+    /// Of a Node of which no more than its name is known.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            ..Self::default()
+        }
+    }
+}
+
+impl From<&NodeView> for NodeFacts {
+    fn from(node: &NodeView) -> Self {
+        Self {
+            name: node.name.clone(),
+            provider_id: node.provider_id.clone(),
+            system_uuid: node.system_uuid.clone(),
+        }
+    }
+}
+
 /// What a driver is made of, beside its settings.
 #[derive(Debug, Clone)]
 pub struct Parts {
+    /// The Node whose machine it is.
+    pub node: NodeFacts,
     /// Where the device listens ([`DriverKind::expand`]).
     pub address: Address,
     /// Name and `resourceVersion` of the Secret.

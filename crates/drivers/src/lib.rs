@@ -47,7 +47,7 @@ pub mod resolve;
 pub mod tls;
 
 pub use error::{Advice, DeviceError};
-pub use kind::{DriverKind, Parts};
+pub use kind::{DriverKind, NodeFacts, Parts};
 
 use fencing_api::device::{FenceDevice, FenceDeviceSpec};
 use fencing_core::reading::{Identity, Reading};
@@ -264,7 +264,7 @@ pub fn kind(spec: &FenceDeviceSpec) -> Option<&dyn DriverKind> {
     kinds.into_iter().flatten().next()
 }
 
-/// What the device controls, as its settings name it, without reading a Secret; nothing when they name nothing.
-pub fn targets(device: &FenceDevice, node: &str) -> Vec<String> {
+/// What the device controls, as its settings and the Node name it, without reading a Secret; nothing when they name nothing.
+pub fn targets(device: &FenceDevice, node: &NodeFacts) -> Vec<String> {
     kind(&device.spec).map_or_else(Vec::new, |kind| kind.targets(node))
 }

@@ -11,12 +11,13 @@ use crate::shell::resolve;
 use crate::shell::serialized::Serialized;
 use fencing_api::device::{FenceDevice, Reads};
 use fencing_api::tls::{CaReference, TlsSettings, TlsVerification};
+use fencing_core::observed::NodeView;
 use fencing_drivers::address::{Address, AddressError, AddressRules, is_led_by_node_name};
 use fencing_drivers::clock::Clock;
 use fencing_drivers::credentials::Digest;
 use fencing_drivers::manual::Manual;
 use fencing_drivers::pdu::keyring::Keyring;
-use fencing_drivers::{DeviceError, DriverKind, FenceDriver, Parts, kind};
+use fencing_drivers::{DeviceError, DriverKind, FenceDriver, NodeFacts, Parts, kind};
 use kube::Client;
 use std::collections::HashMap;
 use std::hash::RandomState;
@@ -101,6 +102,8 @@ pub(super) struct Maker {
     pub(super) refusals: Arc<Refusals>,
     /// What SNMPv3 makes of Secrets.
     pub(super) keyring: Arc<Keyring>,
+    /// The Nodes as the last comparison of the devices saw them, by name.
+    pub(super) nodes: RwLock<HashMap<String, NodeFacts>>,
     /// What was learned in sessions before.
     pub(super) pasts: Pasts,
     /// [`resolve::version`] of the FenceDevices as they are by now, by name.
@@ -123,6 +126,20 @@ impl Maker {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         *known = versions.collect();
+    }
+
+    /// This is what the Nodes are now.
+    pub(super) fn note_nodes(&self, nodes: &[NodeView]) {
+        let facts = nodes.iter().map(NodeFacts::from);
+        let mut known = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
+        *known = facts.map(|it| (it.name.clone(), it)).collect();
+    }
+
+    /// What is known of this Node.
+    fn facts(&self, node: &str) -> NodeFacts {
+        let known = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
+        let known = known.get(node).cloned();
+        known.unwrap_or_else(|| NodeFacts::named(node))
     }
 
     /// Is the device still what it was?
@@ -159,9 +176,11 @@ impl Maker {
             }
         })?;
         judge_fleet(device, kind, &opened)?;
-        let past = kind.targets(node).pop();
+        let facts = self.facts(node);
+        let past = kind.targets(&facts).pop();
         let past = past.map(|target| self.pasts.of(target, opened.content));
         let parts = Parts {
+            node: facts,
             address: address.clone(),
             secret: opened.secret.clone(),
             credentials: Arc::clone(&opened.credentials),

@@ -14,7 +14,7 @@ pub mod snmp;
 
 use super::address::{Address, AddressError, AddressRules};
 use super::credentials::Credentials;
-use super::{DeviceError, DriverKind, FenceDriver, FenceSession, Parts};
+use super::{DeviceError, DriverKind, FenceDriver, FenceSession, NodeFacts, Parts};
 use crate::clock::Clock;
 use fencing_api::pdu::{PduDriver, SnmpPrivacy, SnmpSettings, SnmpVersion};
 use outlets::Outlets;
@@ -213,7 +213,7 @@ impl DriverKind for PduDriver {
         address(self)
     }
 
-    fn targets(&self, _: &str) -> Vec<String> {
+    fn targets(&self, _: &NodeFacts) -> Vec<String> {
         targets(self).unwrap_or_default()
     }
 

@@ -17,7 +17,7 @@ use super::error::printable;
 use super::http::Target;
 use super::past::Past;
 use super::tls::{self, CertificateCheck};
-use super::{Command, DeviceError, DriverKind, FenceDriver, FenceSession, Parts};
+use super::{Command, DeviceError, DriverKind, FenceDriver, FenceSession, NodeFacts, Parts};
 use crate::clock::Clock;
 use fencing_api::device::{RedfishDriver, TlsSettings};
 use session::Session;
@@ -126,8 +126,8 @@ impl DriverKind for RedfishDriver {
         Address::expand(&self.address, node)
     }
 
-    fn targets(&self, node: &str) -> Vec<String> {
-        let address = self.expand(node).ok();
+    fn targets(&self, node: &NodeFacts) -> Vec<String> {
+        let address = self.expand(&node.name).ok();
         // A path that is no system's is refused by the driver.
         let target = address.and_then(|it| target(&it, self.system_id.as_deref()).ok());
         target.into_iter().collect()
