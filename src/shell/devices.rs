@@ -118,6 +118,7 @@ impl Devices {
                 key: RandomState::new(),
                 refusals: Arc::default(),
                 keyring: Arc::default(),
+                accounts: Arc::default(),
                 nodes: RwLock::default(),
                 pasts: Pasts::default(),
                 versions: RwLock::default(),

@@ -17,6 +17,7 @@ use super::crd::rule;
 use super::drivers;
 use super::selector::LabelSelector;
 
+pub use super::clouds::ProxmoxDriver;
 pub use super::device_status::{
     BmcInfo, DeviceNodes, FenceDeviceStatus, PinnedSystem, PositiveControl, PowerState, SystemInfo,
 };
@@ -103,7 +104,7 @@ pub struct FenceDeviceSpec {
     pub drivers: Drivers,
 
     /// Secret in the operator's namespace with the keys `username` and `password`; for driver `pdu` those that `pdu.snmp.version`
-    /// names. Its annotation `nodefencing.io/allowed-hosts`, if it has one, lists the hosts that the Secret may be sent to,
+    /// names, for `proxmox` `tokenID` (`user@realm!name`) and `tokenSecret`. Its annotation `nodefencing.io/allowed-hosts`, if it has one, lists the hosts that the Secret may be sent to,
     /// separated by commas: names as a FenceDevice has them, `*.` and a domain, IP addresses, ranges such as 10.20.0.0/16.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials_ref: Option<SecretReference>,

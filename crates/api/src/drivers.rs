@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::clouds::ProxmoxDriver;
 use super::crd::{rule, rule_at};
 use super::later_drivers::{
     AwsDriver, AzureDriver, BareMetalHostDriver, FenceAgentDriver, GcpDriver, OpenstackDriver,
@@ -39,6 +40,14 @@ pub struct Drivers {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manual: Option<ManualDriver>,
 
+    /// Driver `openstack`: Nova instances, found by the Node's provider ID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub openstack: Option<OpenstackDriver>,
+
+    /// Driver `proxmox`: virtual machines of Proxmox VE, found by the Node's provider ID, or by its system UUID and name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxmox: Option<ProxmoxDriver>,
+
     /// Driver `aws`: EC2 instances, found by the Node's provider ID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aws: Option<AwsDriver>,
@@ -50,10 +59,6 @@ pub struct Drivers {
     /// Driver `azure`: virtual machines, found by the Node's provider ID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub azure: Option<AzureDriver>,
-
-    /// Driver `openstack`: Nova instances, found by the Node's provider ID.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub openstack: Option<OpenstackDriver>,
 
     /// Driver `vsphere`: virtual machines, found by the Node's provider ID.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,6 +82,8 @@ pub struct Drivers {
 pub enum Reads {
     /// A machine, by a BMC that shares its power: it has an `address` and a login.
     Bmc,
+    /// An instance or a virtual machine, by what runs it: its login opens the machines of many nodes.
+    Instance,
     /// Outlets, which cannot name the machine that they feed: they have a login and belong to one node.
     Outlets,
     /// What a human has seen.
@@ -96,10 +103,11 @@ pub struct Kind {
 }
 
 /// All drivers, in the order in which they are listed for people.
-pub const KINDS: [Kind; 12] = [
+pub const KINDS: [Kind; 13] = [
     kind("redfish", Reads::Bmc, |it| it.redfish.is_some()),
     kind("ipmi", Reads::Bmc, |it| it.ipmi.is_some()),
     kind("pdu", Reads::Outlets, |it| it.pdu.is_some()),
+    kind("proxmox", Reads::Instance, |it| it.proxmox.is_some()),
     kind("manual", Reads::Human, |it| it.manual.is_some()),
     later("aws", |it| it.aws.is_some()),
     later("gcp", |it| it.gcp.is_some()),
@@ -172,7 +180,7 @@ pub(super) fn exactly_one() -> Value {
 /// What each driver asks of the rest of its FenceDevice.
 pub(super) fn rules() -> Vec<Value> {
     let of = |reads: &'static [Reads]| KINDS.iter().filter(|kind| reads.contains(&kind.reads));
-    let login = of(&[Reads::Bmc, Reads::Outlets]).map(|Kind { name, .. }| {
+    let login = of(&[Reads::Bmc, Reads::Instance, Reads::Outlets]).map(|Kind { name, .. }| {
         rule(
             &format!("!has(self.{name}) || has(self.credentialsRef)"),
             &format!("`credentialsRef` must be set for driver `{name}`"),

@@ -102,7 +102,9 @@ pub fn of(device: &FenceDevice, node: &NodeView, boot_id: &str, now: Timestamp) 
 pub fn in_boot(device: &FenceDevice, node: &NodeView, boot_id: &str) -> Control {
     match device.spec.reads() {
         Reads::Human => Control::Shown,
-        Reads::Bmc | Reads::Outlets | Reads::Nothing => by(kept(device, node), boot_id),
+        Reads::Bmc | Reads::Instance | Reads::Outlets | Reads::Nothing => {
+            by(kept(device, node), boot_id)
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! A kind of device: what the operator knows of a driver by its settings alone, and how it makes one.
 
 use super::address::{Address, AddressError, AddressRules};
+use super::cloud::account::Accounts;
 use super::credentials::{Credentials, LOGIN};
 use super::pdu::keyring::Keyring;
 use super::tls::CertificateCheck;
@@ -102,6 +103,8 @@ pub struct Parts {
     pub past: Past,
     /// What SNMPv3 makes of Secrets.
     pub keyring: Arc<Keyring>,
+    /// What the logins at clouds and hypervisors share.
+    pub accounts: Arc<Accounts>,
     /// Where the time comes from.
     pub clock: Clock,
 }

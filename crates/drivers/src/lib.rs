@@ -30,6 +30,7 @@
 pub mod address;
 pub mod cidr;
 pub mod clock;
+pub mod cloud;
 pub mod confirm;
 pub mod credentials;
 pub mod error;
@@ -260,7 +261,12 @@ pub fn kind(spec: &FenceDeviceSpec) -> Option<&dyn DriverKind> {
         settings.as_ref().map(|kind| kind as _)
     }
     let drivers = &spec.drivers;
-    let kinds = [of(&drivers.redfish), of(&drivers.ipmi), of(&drivers.pdu)];
+    let kinds = [
+        of(&drivers.redfish),
+        of(&drivers.ipmi),
+        of(&drivers.pdu),
+        of(&drivers.proxmox),
+    ];
     kinds.into_iter().flatten().next()
 }
 

@@ -14,6 +14,7 @@ use fencing_api::tls::{CaReference, TlsSettings, TlsVerification};
 use fencing_core::observed::NodeView;
 use fencing_drivers::address::{Address, AddressError, AddressRules, is_led_by_node_name};
 use fencing_drivers::clock::Clock;
+use fencing_drivers::cloud::account::Accounts;
 use fencing_drivers::credentials::Digest;
 use fencing_drivers::manual::Manual;
 use fencing_drivers::pdu::keyring::Keyring;
@@ -102,6 +103,8 @@ pub(super) struct Maker {
     pub(super) refusals: Arc<Refusals>,
     /// What SNMPv3 makes of Secrets.
     pub(super) keyring: Arc<Keyring>,
+    /// What the logins at clouds and hypervisors share.
+    pub(super) accounts: Arc<Accounts>,
     /// The Nodes as the last comparison of the devices saw them, by name.
     pub(super) nodes: RwLock<HashMap<String, NodeFacts>>,
     /// What was learned in sessions before.
@@ -190,6 +193,7 @@ impl Maker {
             command_timeout: COMMAND_TIMEOUT,
             past: past.unwrap_or_default(),
             keyring: Arc::clone(&self.keyring),
+            accounts: Arc::clone(&self.accounts),
             clock: self.clock,
         };
         let driver = (self.outside.device)(kind, parts)?;

@@ -1,0 +1,58 @@
+//! The parameters of the drivers whose machines are instances of a cloud or virtual machines of a hypervisor.
+//!
+//! One FenceDevice covers a fleet: the machine follows from each Node's `spec.providerID`, and nothing here names it. The address is where
+//! credentials are sent, so it has no placeholder.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::crd::{rule, rule_at};
+use super::tls::TlsSettings;
+
+/// Driver `proxmox`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = address_rules("address")))]
+pub struct ProxmoxDriver {
+    /// URL of the cluster's API, `https://host[:port]`, the port mostly 8006. A DNS name with the addresses of several nodes is tried one
+    /// after the other: the API of a single node is silent when that node is down.
+    #[schemars(
+        length(max = 2048),
+        extend("x-kubernetes-validations" = [
+            rule(
+                "self.contains('@') || self.matches(\
+                 '^https?://([0-9A-Za-z]([-.0-9A-Za-z]*[0-9A-Za-z])?|[[][0-9A-Fa-f:.]+[]])(:[1-9][0-9]{0,4})?/?$')",
+                "must be https://host[:port] without placeholder, like 'https://pve.example.com:8006'",
+            ),
+        ])
+    )]
+    pub address: String,
+
+    /// The region in the Nodes' provider IDs (`proxmox://REGION/VMID`): a Node of another one is refused. Without it every region is taken for
+    /// this cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub region: Option<String>,
+
+    /// How the certificate of the API is checked.
+    #[serde(default)]
+    pub tls: TlsSettings,
+}
+
+/// What holds of an address whatever follows it. At the parent, because a refusal at the field itself prints its value.
+fn address_rules(field: &str) -> Vec<Value> {
+    let path = format!(".{field}");
+    vec![
+        rule_at(
+            &format!("!self.{field}.contains('@')"),
+            "must not contain user info ('@'): put what opens it into the Secret of `credentialsRef`",
+            &path,
+        ),
+        rule_at(
+            &format!("self.{field}.startsWith('https://') || self.tls.verification == 'None'"),
+            "must start with 'https://' unless `tls.verification` is 'None'",
+            &path,
+        ),
+    ]
+}

@@ -1,0 +1,233 @@
+//! What all sessions with one login share: its token, and how fast it asks. Never a reading, and never what a machine is.
+//!
+//! A provider throttles an account as a whole, and a hundred nodes have one account: so the brake is here, and not at a machine. A power
+//! command counts and never waits, since whether it may be sent was asked before (F12).
+
+use crate::address::Address;
+use crate::clock::Clock;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Mutex as Turn, MutexGuard as Taken};
+use tokio::time::sleep;
+use zeroize::Zeroizing;
+
+/// Accounts that are kept: those of devices that are gone go once there are so many.
+const ACCOUNTS_MAX: usize = 256;
+/// One request in so long, of one account, over a longer time.
+const PERIOD: Duration = Duration::from_millis(50);
+/// Requests that may be sent at once after a pause.
+const BURST: u32 = 100;
+/// A token is not renewed because of a refusal within so long: a request that it does not cover is refused by every token.
+const RENEWED_WITHIN: Duration = Duration::from_mins(1);
+/// A token is renewed so long before its end.
+const END_BEFORE: Duration = Duration::from_mins(1);
+
+/// A token, and what came with it.
+#[derive(Clone)]
+pub struct Grant {
+    /// The token.
+    pub token: Zeroizing<String>,
+    /// When it ends, since boot of this host.
+    pub until: Duration,
+    /// When it was given, on the same clock.
+    pub since: Duration,
+    /// Where the service is, by region.
+    pub endpoints: Vec<(String, String)>,
+}
+
+/// Shows no token.
+impl fmt::Debug for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Grant")
+            .field("until", &self.until)
+            .field("endpoints", &self.endpoints)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One login at one provider.
+#[derive(Debug)]
+pub struct Account {
+    clock: Clock,
+    grant: Mutex<Option<Grant>>,
+    /// When the next request may be sent, if there had been no pause.
+    next: Mutex<Duration>,
+    login: Turn<()>,
+}
+
+impl Account {
+    fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            grant: Mutex::default(),
+            next: Mutex::default(),
+            login: Turn::default(),
+        }
+    }
+
+    /// Waits until one more request may be sent.
+    pub async fn turn(&self) {
+        let wait = self.note();
+        if !wait.is_zero() {
+            sleep(wait).await;
+        }
+    }
+
+    /// Counts a request, and says how long it would have to wait.
+    pub fn note(&self) -> Duration {
+        let now = self.clock.since_boot();
+        let mut next = lock(&self.next);
+        let mine = now.max(*next);
+        *next = mine + PERIOD;
+        mine.saturating_sub(now).saturating_sub(PERIOD * BURST)
+    }
+
+    /// The token, if it holds for a while.
+    #[must_use]
+    pub fn grant(&self) -> Option<Grant> {
+        let now = self.clock.since_boot();
+        let grant = lock(&self.grant).clone();
+        grant.filter(|grant| now + END_BEFORE < grant.until)
+    }
+
+    /// One login at a time: the others wait, and find the token of the first.
+    pub async fn login(&self) -> Taken<'_, ()> {
+        self.login.lock().await
+    }
+
+    /// The token of a login.
+    pub fn keep(&self, grant: Grant) {
+        *lock(&self.grant) = Some(grant);
+    }
+
+    /// This token was refused: drops it if it has held for a while, so that it may have been revoked. A younger one was refused for what was
+    /// asked, and another would be too.
+    #[must_use]
+    pub fn drop_refused(&self, refused: &Grant) -> bool {
+        let now = self.clock.since_boot();
+        if now.saturating_sub(refused.since) < RENEWED_WITHIN {
+            return false;
+        }
+        let mut grant = lock(&self.grant);
+        if grant.as_ref().is_some_and(|it| it.token == refused.token) {
+            *grant = None;
+        }
+        true
+    }
+
+    /// A text without the token, which a service may repeat.
+    #[must_use]
+    pub fn without_token(&self, text: &str) -> String {
+        match &*lock(&self.grant) {
+            Some(grant) => text.replace(grant.token.as_str(), "***"),
+            None => text.to_owned(),
+        }
+    }
+}
+
+/// All accounts of this process, by driver, address and Secret, with the version of the Secret.
+#[derive(Debug, Default)]
+pub struct Accounts(Mutex<HashMap<(&'static str, String, String), (String, Arc<Account>)>>);
+
+impl Accounts {
+    /// The account that this version of the Secret opens there: another version begins without a token.
+    pub fn of(
+        &self,
+        driver: &'static str,
+        address: &Address,
+        (secret, version): &(String, String),
+        clock: Clock,
+    ) -> Arc<Account> {
+        let mut accounts = lock(&self.0);
+        if accounts.len() >= ACCOUNTS_MAX {
+            accounts.retain(|_, (_, account)| Arc::strong_count(account) > 1);
+        }
+        let made = || (version.clone(), Arc::new(Account::new(clock)));
+        let key = (driver, address.to_string(), secret.clone());
+        let (known, account) = accounts.entry(key).or_insert_with(made);
+        if known != version {
+            (*known, *account) = made();
+        }
+        Arc::clone(account)
+    }
+}
+
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STILL: Clock = Clock {
+        since_boot: || Duration::from_secs(1000),
+        wall: || jiff::Timestamp::UNIX_EPOCH,
+    };
+
+    fn grant(token: &str, since: u64, until: u64) -> Grant {
+        Grant {
+            token: Zeroizing::new(token.to_owned()),
+            until: Duration::from_secs(until),
+            since: Duration::from_secs(since),
+            endpoints: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_burst_is_let_through_and_then_each_waits_longer() {
+        let account = Account::new(STILL);
+        let waits: Vec<Duration> = (0..BURST + 3).map(|_| account.note()).collect();
+        let (free, slow) = waits.split_at(101);
+        assert!(free.iter().all(Duration::is_zero));
+        assert_eq!(slow, [PERIOD, PERIOD * 2]);
+    }
+
+    #[test]
+    fn a_token_is_used_until_shortly_before_its_end() {
+        let account = Account::new(STILL);
+        assert!(account.grant().is_none());
+        account.keep(grant("long", 0, 1061));
+        assert!(account.grant().is_some());
+        account.keep(grant("short", 0, 1060));
+        assert!(account.grant().is_none());
+    }
+
+    #[test]
+    fn a_young_token_that_is_refused_is_not_the_reason() {
+        let account = Account::new(STILL);
+        let (old, young) = (grant("old", 940, 9000), grant("young", 941, 9000));
+        account.keep(young.clone());
+        assert!(!account.drop_refused(&young));
+        assert!(account.grant().is_some());
+        assert!(account.drop_refused(&old), "it is not the one that is kept");
+        assert!(account.grant().is_some());
+        account.keep(old.clone());
+        assert!(account.drop_refused(&old));
+        assert!(account.grant().is_none());
+    }
+
+    #[test]
+    fn a_token_is_shown_nowhere() {
+        let account = Account::new(STILL);
+        account.keep(grant("gAAAAB-secret", 0, 9000));
+        let shown = format!("{account:?} {}", account.without_token("x gAAAAB-secret y"));
+        assert!(!shown.contains("gAAAAB"), "{shown}");
+        assert!(shown.ends_with("x *** y"), "{shown}");
+    }
+
+    #[test]
+    fn another_version_of_the_secret_begins_without_a_token() {
+        let accounts = Accounts::default();
+        let address = Address::parse("https://cloud.example.com").expect("an address");
+        let of = |version: &str| {
+            let secret = ("login".to_owned(), version.to_owned());
+            accounts.of("openstack", &address, &secret, STILL)
+        };
+        of("1").keep(grant("one", 0, 9000));
+        assert!(of("1").grant().is_some());
+        assert!(of("2").grant().is_none());
+    }
+}

@@ -1,0 +1,205 @@
+//! The requests of one session, and where they may go.
+//!
+//! An address that a provider hands out (a catalog, a `Location`) comes from the other side: a token goes there only if its host is the one
+//! in the settings, or the Secret lists it in its annotation, and never without TLS where that one has it.
+
+use super::account::Account;
+use super::errors::{Failed, SEE_PROVIDER};
+use crate::DeviceError;
+use crate::address::Address;
+use crate::clock::Clock;
+use crate::credentials::Credentials;
+use crate::http::{Call, Client, Reply, Target};
+use crate::{error::printable, json};
+use jiff::Timestamp;
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest message of an answer that is kept, in characters.
+const MESSAGE_CHARACTERS_MAX: usize = 300;
+/// Services of one provider that a session talks to.
+const SERVICES_MAX: usize = 4;
+
+/// The requests of one session.
+#[derive(Debug)]
+pub struct Io {
+    target: Arc<Target>,
+    clients: Vec<(Address, Client)>,
+    /// The client of the last request.
+    last: Option<usize>,
+    /// What all sessions with this login share.
+    pub account: Arc<Account>,
+    clock: Clock,
+}
+
+impl Io {
+    /// Nothing is opened yet.
+    #[must_use]
+    pub fn new(target: Arc<Target>, account: Arc<Account>, clock: Clock) -> Self {
+        Self {
+            target,
+            clients: Vec::new(),
+            last: None,
+            account,
+            clock,
+        }
+    }
+
+    /// The address in the settings.
+    #[must_use]
+    pub fn main(&self) -> Address {
+        self.target.address.clone()
+    }
+
+    /// What opens the account.
+    #[must_use]
+    pub fn credentials(&self) -> Arc<Credentials> {
+        Arc::clone(&self.target.credentials)
+    }
+
+    /// Time since boot of this host.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        self.clock.since_boot()
+    }
+
+    /// Opens the connection for the next request to this address.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when there is none to be had.
+    pub async fn open(&mut self, at: &Address) -> Result<(), DeviceError> {
+        self.client(at)?.open().await
+    }
+
+    /// Sends a request that only reads, or a login, when it is the account's turn.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when no answer was understood. An answer with an error status is not an error here.
+    pub async fn ask(&mut self, at: &Address, call: &Call) -> Result<Reply, DeviceError> {
+        self.last = None;
+        let account = Arc::clone(&self.account);
+        account.turn().await;
+        self.client(at)?.ask(call).await
+    }
+
+    /// Sends a power command, once and without waiting.
+    ///
+    /// # Errors
+    /// As [`Io::ask`]; [`Io::sent`] says whether it may have arrived.
+    pub async fn command(&mut self, at: &Address, call: &Call) -> Result<Reply, DeviceError> {
+        self.last = None;
+        self.account.note();
+        self.client(at)?.command(call).await
+    }
+
+    /// May any byte of the last request have left this host?
+    #[must_use]
+    pub fn sent(&self) -> bool {
+        let last = self.last.and_then(|at| self.clients.get(at));
+        last.is_some_and(|(_, client)| client.sent())
+    }
+
+    /// When the certificate expires that the service in the settings presented.
+    #[must_use]
+    pub fn expiry(&self) -> Option<Timestamp> {
+        let main = self
+            .clients
+            .iter()
+            .find(|(address, _)| *address == self.target.address);
+        main.and_then(|(_, client)| client.expiry())
+    }
+
+    fn client(&mut self, at: &Address) -> Result<&mut Client, DeviceError> {
+        let known = self.clients.iter().position(|(address, _)| address == at);
+        let place = match known {
+            Some(place) => place,
+            None => {
+                self.judge(at)?;
+                let target = Target {
+                    address: at.clone(),
+                    ..Target::clone(&self.target)
+                };
+                let client = Client::new(Arc::new(target), self.clock);
+                self.clients.push((at.clone(), client));
+                self.clients.len().saturating_sub(1)
+            }
+        };
+        self.last = Some(place);
+        let lost = self.protocol(at, "it has no connection");
+        let found = self.clients.get_mut(place).map(|(_, client)| client);
+        found.ok_or(lost)
+    }
+
+    /// May what opens the account go to this address?
+    fn judge(&self, at: &Address) -> Result<(), DeviceError> {
+        let own = &self.target.address;
+        let problem = if at.plaintext && !own.plaintext {
+            "is plain http".to_owned()
+        } else if at.host != own.host && !self.target.credentials.names_hosts() {
+            format!(
+                "is another host than {}, and the annotation {} of the Secret does not list it",
+                own.host,
+                crate::credentials::ALLOWED_HOSTS_ANNOTATION
+            )
+        } else if self.clients.len() >= SERVICES_MAX {
+            "is one service too many".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(DeviceError::Settings {
+            field: "credentialsRef",
+            problem: format!(
+                "{own} sends its clients to {at}, which {problem}; nothing was sent there"
+            ),
+        })
+    }
+
+    /// The document of a success.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn document(&self, at: &Address, reply: Reply) -> Result<Value, DeviceError> {
+        let document = json::document(&reply.body?, "a provider");
+        document.map_err(|problem| self.protocol(at, &problem))
+    }
+
+    /// An answer other than a success, with what the provider's page has found in it.
+    #[must_use]
+    pub fn failed(
+        &self,
+        at: &Address,
+        call: &Call,
+        reply: &Reply,
+        (code, message): (&str, &str),
+        right: &'static str,
+    ) -> Failed {
+        Failed {
+            endpoint: at.to_string(),
+            request: self.shown(&format!("{} {}", call.method, call.path)),
+            status: reply.status.as_u16(),
+            code: self.shown(code),
+            message: self.shown(message),
+            retry_after: reply.retry_after,
+            right,
+        }
+    }
+
+    /// An answer that cannot be understood.
+    #[must_use]
+    pub fn protocol(&self, at: &Address, problem: &str) -> DeviceError {
+        DeviceError::Protocol {
+            endpoint: at.to_string(),
+            problem: self.shown(problem),
+            way_out: SEE_PROVIDER,
+        }
+    }
+
+    /// A text of the provider, without what opens the account.
+    #[must_use]
+    pub fn shown(&self, text: &str) -> String {
+        let text = self.account.without_token(text);
+        let text = printable(&text, MESSAGE_CHARACTERS_MAX);
+        self.target.credentials.without_secrets(&text)
+    }
+}

@@ -1,0 +1,222 @@
+//! Machines that a cloud or a hypervisor runs: one session for all providers, and a page for each of them.
+//!
+//! A provider says how its machines are named, read and switched ([`Provider`]); everything else is here once. An Off is believed only
+//! as far as its page says: memory that is kept, a report that is old and a machine that is elsewhere all read off at some provider.
+//! What a provider never says is never Off, and a machine that is not found is not off.
+
+pub mod account;
+pub mod errors;
+#[cfg(test)]
+mod fixtures;
+pub mod io;
+pub mod operation;
+pub mod proxmox;
+mod session;
+pub mod words;
+
+use crate::address::Address;
+use crate::clock::Clock;
+use crate::http::Target;
+use crate::tls::{self, CertificateCheck};
+use crate::{DeviceError, FenceDriver, FenceSession, NodeFacts, Parts};
+use account::Account;
+use fencing_core::reading::Identity;
+use io::Io;
+use operation::{Follow, Operation};
+use session::Session;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_rustls::TlsConnector;
+use words::Said;
+
+/// How a provider names the machine of a Node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct MachineId {
+    /// Its id: a number, or a UUID in lower case.
+    pub id: String,
+    /// The region that the Node names; none: that of the settings.
+    pub region: Option<String>,
+    /// The Node, by whose name a machine may have to be looked for.
+    pub node: String,
+}
+
+/// A machine as its provider describes it now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    /// Its power, and what speaks against an Off.
+    pub said: Said,
+    /// Which machine it is.
+    pub identity: Identity,
+    /// Where its commands go.
+    pub at: Address,
+    /// Its path there.
+    pub path: String,
+    /// What runs it, for people: a host, a kind of instance.
+    pub model: Option<String>,
+}
+
+/// What became of one command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sent {
+    /// The provider took it, and will say in this operation how it ended.
+    Operation(Operation),
+    /// The machine is in that state already, in these words.
+    Already(String),
+    /// It may have been carried out, or not.
+    Unclear(DeviceError),
+}
+
+/// A cloud or a hypervisor.
+pub trait Provider: fmt::Debug + Send + Sync + Sized + 'static {
+    /// Name of the driver, as in the API.
+    const NAME: &'static str;
+
+    /// The machine of this Node; asks nothing.
+    ///
+    /// # Errors
+    /// [`DeviceError::Settings`] names what the Node lacks.
+    fn machine(&self, node: &NodeFacts) -> Result<MachineId, DeviceError>;
+
+    /// The machine as it is now.
+    ///
+    /// # Errors
+    /// [`DeviceError`]; none says anything of its power.
+    fn read(
+        &self,
+        io: &mut Io,
+        id: &MachineId,
+    ) -> impl Future<Output = Result<Machine, DeviceError>> + Send;
+
+    /// Sends one hard power-off, in one request.
+    ///
+    /// # Errors
+    /// It was certainly not carried out, unless [`Io::sent`] says that the request may have left and no answer came.
+    fn off(
+        &self,
+        io: &mut Io,
+        machine: &Machine,
+    ) -> impl Future<Output = Result<Sent, DeviceError>> + Send;
+
+    /// Sends one power-on, in one request.
+    ///
+    /// # Errors
+    /// As [`Provider::off`].
+    fn on(
+        &self,
+        io: &mut Io,
+        machine: &Machine,
+    ) -> impl Future<Output = Result<Sent, DeviceError>> + Send;
+
+    /// Where an operation stands.
+    ///
+    /// # Errors
+    /// [`DeviceError`]; it is not known then.
+    fn follow(
+        &self,
+        io: &mut Io,
+        operation: &Operation,
+    ) -> impl Future<Output = Result<Follow, DeviceError>> + Send;
+}
+
+/// A machine of a provider.
+#[derive(Debug)]
+pub struct Cloud<P> {
+    provider: P,
+    id: MachineId,
+    target: Arc<Target>,
+    account: Arc<Account>,
+    /// An expired certificate ends the connection.
+    dates_count: bool,
+    call_timeout: Duration,
+    command_timeout: Duration,
+    clock: Clock,
+}
+
+/// The names of a driver's fields with its address and its CA, for messages.
+#[derive(Debug, Clone, Copy)]
+pub struct Fields {
+    /// The address.
+    pub address: &'static str,
+    /// The CA.
+    pub ca: &'static str,
+}
+
+impl<P: Provider> Cloud<P> {
+    /// Finds the Node's machine, and checks the settings. Opens no connection.
+    ///
+    /// # Errors
+    /// [`DeviceError::Settings`] names the field.
+    pub fn new(provider: P, fields: Fields, parts: Parts) -> Result<Arc<Self>, DeviceError> {
+        let id = provider.machine(&parts.node)?;
+        let Parts {
+            address,
+            verification,
+            clock,
+            ..
+        } = parts;
+        let invalid = |field, problem| DeviceError::Settings { field, problem };
+        let tls = match (address.plaintext, &verification) {
+            (false, _) => {
+                let config = tls::client_config(&verification, clock.wall());
+                let config = config.map_err(|error| invalid(fields.ca, error.to_string()))?;
+                Some(TlsConnector::from(Arc::new(config)))
+            }
+            (true, CertificateCheck::None) => None,
+            (true, _) => {
+                let problem = format!(
+                    "{address} is plain http, which would show the credentials to the network; use https://"
+                );
+                return Err(invalid(fields.address, problem));
+            }
+        };
+        let account = parts.accounts.of(P::NAME, &address, &parts.secret, clock);
+        Ok(Arc::new(Self {
+            provider,
+            id,
+            dates_count: matches!(verification, CertificateCheck::Full { .. }),
+            target: Arc::new(Target {
+                address,
+                tls,
+                credentials: parts.credentials,
+                rules: parts.rules,
+            }),
+            account,
+            call_timeout: parts.call_timeout,
+            command_timeout: parts.command_timeout,
+            clock,
+        }))
+    }
+}
+
+impl<P: Provider> FenceDriver for Arc<Cloud<P>> {
+    fn name(&self) -> &'static str {
+        P::NAME
+    }
+
+    fn target(&self) -> String {
+        target(&self.target.address, &self.id)
+    }
+
+    fn open(&self) -> Box<dyn FenceSession> {
+        Box::new(Session::new(Self::clone(self)))
+    }
+}
+
+/// [`FenceDriver::target`] of this machine.
+#[must_use]
+pub fn target(address: &Address, id: &MachineId) -> String {
+    format!("{address}/{}", id.id)
+}
+
+/// The provider ID of a Node cannot be used, for this reason.
+fn unusable(node: &NodeFacts, why: &str) -> DeviceError {
+    DeviceError::Settings {
+        field: "spec.providerID",
+        problem: format!(
+            "Node {} has \"{}\", and {why}; use another level for this Node",
+            node.name,
+            crate::error::printable(&node.provider_id, 120)
+        ),
+    }
+}

@@ -1,0 +1,163 @@
+//! Whole calls of the driver, against a service on loopback.
+
+use super::*;
+use crate::cloud::fixtures::Service;
+use crate::{FenceSession, OffOutcome};
+
+/// A cluster that answers for a VM that is off.
+async fn service() -> Service {
+    let service = Service::new().await;
+    let get =
+        |path: &str, body: Value| service.answer(&format!("GET {API}{path}"), "200 OK", "", body);
+    let item = json!({"type": "qemu", "vmid": 104, "node": "pve2", "name": "worker-1"});
+    get("/cluster/resources?type=vm", json!({"data": [item]}));
+    let smbios = format!("uuid={UUID},serial=eA==,base64=1");
+    get(
+        "/nodes/pve2/qemu/104/config",
+        json!({"data": {"smbios1": smbios}}),
+    );
+    get("/nodes/pve2/qemu/104/status/current", stopped());
+    get("/cluster/status", cluster());
+    service
+}
+
+fn session(service: &Service, provider_id: &str) -> Box<dyn FenceSession> {
+    let node = NodeFacts {
+        name: "worker-1".to_owned(),
+        provider_id: provider_id.to_owned(),
+        system_uuid: UUID.to_owned(),
+    };
+    let secret = [
+        ("tokenID", "fence@pve!operator"),
+        ("tokenSecret", "0b3d5b1f-secret"),
+    ];
+    let settings: ProxmoxDriver =
+        serde_json::from_value(json!({"address": service.url, "tls": {"verification": "None"}}))
+            .expect("settings");
+    let driver = settings
+        .make(service.parts(node, &secret))
+        .expect("a driver");
+    driver.open()
+}
+
+#[tokio::test]
+async fn a_vm_is_read_where_it_is_and_with_the_token() {
+    let service = service().await;
+    for id in ["proxmox://lab/104", ""] {
+        let reading = session(&service, id).observe().await.expect("a reading");
+        assert!(reading.is_off(), "{reading:?}");
+        assert!(reading.identity.is_system(UUID));
+        let asked = service.asked();
+        assert_eq!(asked.len(), 4);
+        let token = "\r\nauthorization: PVEAPIToken=fence@pve!operator=0b3d5b1f-secret\r\n";
+        assert!(
+            asked.iter().all(|request| request.contains(token)),
+            "{asked:?}"
+        );
+        assert!(!asked.iter().any(|request| request.contains("odata")));
+    }
+}
+
+#[tokio::test]
+async fn a_dead_node_a_lost_vm_and_a_refused_token_are_no_reading() {
+    let service = service().await;
+    let status = format!("GET {API}/nodes/pve2/qemu/104/status/current");
+    let gone = "Configuration file 'nodes/pve2/qemu-server/104.conf' does not exist";
+    for (answer, body, reason) in [
+        ("595 No route to host", String::new(), "Busy"),
+        (
+            "596 tls_process_server_certificate",
+            String::new(),
+            "ProtocolError",
+        ),
+        ("500 got timeout", String::new(), "ProtocolError"),
+        (
+            "500 error",
+            json!({"data": null, "message": gone}).to_string(),
+            "ProtocolError",
+        ),
+        ("401 invalid token value!", String::new(), "AuthFailed"),
+        (
+            "403 Permission check failed",
+            String::new(),
+            "PermissionDenied",
+        ),
+    ] {
+        service.now(&status, answer, "", body);
+        let error = session(&service, "proxmox://lab/104").observe().await;
+        let error = error.expect_err("no reading");
+        assert_eq!(error.reason(), reason, "{error}");
+        let phrase = answer.split_once(' ').expect("two words").1;
+        let said = error.to_string();
+        assert!(said.contains(phrase) || said.contains(gone), "{said}");
+    }
+    service.now(
+        &format!("GET {API}/cluster/resources?type=vm"),
+        "200 OK",
+        "",
+        json!({"data": []}),
+    );
+    let error = session(&service, "proxmox://lab/104").observe().await;
+    assert!(error.expect_err("no VM").to_string().contains("is no Off"));
+}
+
+#[tokio::test]
+async fn a_stop_is_one_request_and_its_task_is_followed() {
+    let service = service().await;
+    let stop = format!("POST {API}/nodes/pve2/qemu/104/status/stop");
+    let task = format!("GET {API}/nodes/pve2/tasks/{TASK}/status");
+    let off = async || {
+        let mut session = session(&service, "proxmox://lab/104");
+        let identity = session.prepare_off().await.expect("prepared");
+        assert!(identity.is_system(UUID));
+        service.asked();
+        let outcome = session.force_off().await;
+        let stops = service
+            .asked()
+            .iter()
+            .filter(|request| request.starts_with("POST "))
+            .count();
+        assert_eq!(stops, 1);
+        assert!(session.force_off().await.is_err(), "never twice");
+        outcome
+    };
+    service.answer(&stop, "200 OK", "", json!({"data": TASK}));
+    service.answer(&task, "200 OK", "", json!({"data": {"status": "running"}}));
+    service.answer(
+        &task,
+        "200 OK",
+        "",
+        json!({"data": {"status": "stopped", "exitstatus": "OK"}}),
+    );
+    assert_eq!(off().await, Ok(OffOutcome::Accepted));
+    for end in [
+        json!({"data": {"status": "stopped", "exitstatus": "VM is locked (backup)"}}),
+        json!({"data": {"status": "running"}}),
+        json!({}),
+    ] {
+        service.now(&task, "200 OK", "", end);
+        assert!(matches!(off().await, Ok(OffOutcome::Unknown(_))));
+    }
+    for (answer, is_unknown) in [
+        ("500 VM 104 not running", false),
+        ("500 got signal", true),
+        ("596 Connection timed out", true),
+        ("200 OK", true),
+    ] {
+        service.now(&stop, answer, "", "");
+        let outcome = off().await.expect("an outcome");
+        assert_eq!(
+            matches!(outcome, OffOutcome::Unknown(_)),
+            is_unknown,
+            "{outcome:?}"
+        );
+    }
+    for (answer, reason) in [
+        ("595 No route to host", "Busy"),
+        ("500 VM is locked (backup)", "Refused"),
+        ("403 Permission check failed", "PermissionDenied"),
+    ] {
+        service.now(&stop, answer, "", "");
+        assert_eq!(off().await.expect_err("not carried out").reason(), reason);
+    }
+}

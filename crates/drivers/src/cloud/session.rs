@@ -1,0 +1,236 @@
+//! A conversation with a provider about one machine: one call at a time, each within its own time.
+//!
+//! One for all providers. A command whose operation has failed, has not ended in time or cannot be looked at is one of unknown outcome: the
+//! provider may carry it out later (S23).
+
+use super::io::Io;
+use super::operation::{self, Operation};
+use super::{Cloud, Machine, Provider, Sent};
+use crate::limit::Limit;
+use crate::resolve::unreachable;
+use crate::{Command, DeviceError, Extent, FenceSession, OffOutcome, OnOutcome, Probe};
+use fencing_core::reading::{Identity, Reading, usable_uuid};
+use futures::future::{BoxFuture, FutureExt};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A conversation with the provider.
+#[derive(Debug)]
+pub(super) struct Session<P> {
+    driver: Arc<Cloud<P>>,
+    io: Io,
+    /// The machine that a command would turn off or on, and which command.
+    prepared: Option<(Machine, Command)>,
+    /// What the preparation has read of the power.
+    seen: Option<Reading>,
+}
+
+impl<P: Provider> FenceSession for Session<P> {
+    fn connect(&mut self) -> BoxFuture<'_, Result<(), DeviceError>> {
+        let limit = self.limit(self.driver.call_timeout);
+        async move {
+            let main = self.io.main();
+            let outcome = limit.on(self.io.open(&main)).await;
+            self.concluded(outcome)
+        }
+        .boxed()
+    }
+
+    fn observe(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        let limit = self.limit(self.driver.call_timeout);
+        async move {
+            let outcome = limit.on(self.read()).await;
+            self.concluded(outcome).map(|(reading, _)| reading)
+        }
+        .boxed()
+    }
+
+    fn prepare_off(&mut self) -> BoxFuture<'_, Result<Identity, DeviceError>> {
+        async move { Ok(self.prepare(Command::Off).await?.identity) }.boxed()
+    }
+
+    fn seen(&self) -> Option<Reading> {
+        self.seen.clone()
+    }
+
+    fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {
+        self.switch(Command::Off).boxed()
+    }
+
+    fn prepare_on(&mut self) -> BoxFuture<'_, Result<Reading, DeviceError>> {
+        self.prepare(Command::On).boxed()
+    }
+
+    fn power_on(&mut self) -> BoxFuture<'_, Result<OnOutcome, DeviceError>> {
+        async move { Ok(self.switch(Command::On).await?.into()) }.boxed()
+    }
+
+    fn probe(&mut self, _: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
+        let limit = self.limit(self.driver.call_timeout);
+        async move {
+            let outcome = limit.on(self.read()).await;
+            let (reading, machine) = self.concluded(outcome)?;
+            Ok(Probe {
+                reading,
+                vendor: None,
+                model: machine.model.map(|model| self.io.shown(&model)),
+                firmware: None,
+                power_restore_policy: None,
+                certificate_expiry: self.io.expiry().filter(|_| self.driver.dates_count),
+                off_denied: None,
+                cipher_suites: Vec::new(),
+                clock: None,
+            })
+        }
+        .boxed()
+    }
+}
+
+impl<P: Provider> Session<P> {
+    /// A session without a connection.
+    pub(super) fn new(driver: Arc<Cloud<P>>) -> Self {
+        let (target, account) = (Arc::clone(&driver.target), Arc::clone(&driver.account));
+        Self {
+            io: Io::new(target, account, driver.clock),
+            prepared: None,
+            seen: None,
+            driver,
+        }
+    }
+
+    /// The machine as it is now. The state is no older than the first of the requests that it takes.
+    async fn read(&mut self) -> Result<(Reading, Machine), DeviceError> {
+        let driver = Arc::clone(&self.driver);
+        let asked = driver.clock.since_boot();
+        let machine = driver.provider.read(&mut self.io, &driver.id).await?;
+        let answered = driver.clock.since_boot();
+        let shown = |text: &str| self.io.shown(text);
+        let said = machine.said.clone().with_texts(shown);
+        let Identity {
+            system_uuid,
+            serial_number,
+        } = machine.identity.clone();
+        // A UUID is compared, so it stays as it is.
+        let uuid_of = |uuid: String| match usable_uuid(&uuid) {
+            Some(_) => uuid,
+            None => shown(&uuid),
+        };
+        let reading = Reading {
+            state: said.state,
+            raw: said.raw,
+            identity: Identity {
+                system_uuid: system_uuid.map(uuid_of),
+                serial_number: serial_number.map(|serial| shown(&serial)),
+            },
+            faults: said.faults,
+            off_parts: Vec::new(),
+            asked,
+            answered,
+            wall: driver.clock.wall(),
+        };
+        Ok((reading, machine))
+    }
+
+    /// All that comes before the command, and the machine as it is.
+    async fn prepare(&mut self, command: Command) -> Result<Reading, DeviceError> {
+        self.prepared = None;
+        self.seen = None;
+        let limit = self.driver.call_timeout;
+        let found = self.limit(limit).on(self.read()).await;
+        let (reading, machine) = self.concluded(found)?;
+        self.seen = Some(reading.clone());
+        // Nothing is to be opened between the look at the claim and the command (F12).
+        let opened = self.limit(limit).on(self.io.open(&machine.at)).await;
+        self.concluded(opened)?;
+        self.prepared = Some((machine, command));
+        Ok(reading)
+    }
+
+    /// Sends the command that was prepared, and follows what it becomes, for as long again.
+    async fn switch(&mut self, command: Command) -> Result<OffOutcome, DeviceError> {
+        let limit = self.driver.command_timeout;
+        let sent = match self.limit(limit).on(self.command(command)).await {
+            Ok(sent) => sent,
+            Err(error) if self.io.sent() && is_lost(&error) => {
+                return Ok(OffOutcome::Unknown(error.of_command(command)));
+            }
+            Err(DeviceError::Timeout { waited, .. }) => {
+                let problem = format!(
+                    "no connection for the {} within {waited:?}; it was not sent, and is tried again",
+                    command.word()
+                );
+                return Err(unreachable(&self.driver.target.address, problem));
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(match sent {
+            Sent::Already(said) => OffOutcome::AlreadyOff { said },
+            Sent::Unclear(error) => OffOutcome::Unknown(error.of_command(command)),
+            Sent::Operation(operation) => self.end(command, &operation).await,
+        })
+    }
+
+    async fn command(&mut self, command: Command) -> Result<Sent, DeviceError> {
+        let prepared = self.prepared.take();
+        let Some((machine, _)) = prepared.filter(|(_, prepared)| *prepared == command) else {
+            return Err(DeviceError::Refused {
+                endpoint: self.endpoint(),
+                problem: "nothing was prepared in this session".to_owned(),
+            });
+        };
+        let provider = &self.driver.provider;
+        match command {
+            Command::Off => provider.off(&mut self.io, &machine).await,
+            Command::On => provider.on(&mut self.io, &machine).await,
+        }
+    }
+
+    /// How the operation ended.
+    async fn end(&mut self, command: Command, operation: &Operation) -> OffOutcome {
+        let (time, driver) = (self.driver.command_timeout, Arc::clone(&self.driver));
+        let end = operation::end(&driver.provider, &mut self.io, operation);
+        let problem = match tokio::time::timeout(time, end).await {
+            Ok(Ok(())) => return OffOutcome::Accepted,
+            Ok(Err(words)) => words,
+            Err(_) => format!("it has not ended within {time:?}"),
+        };
+        OffOutcome::Unknown(DeviceError::Declined {
+            endpoint: self.endpoint(),
+            problem: self
+                .io
+                .shown(&format!("the {} was taken, and {problem}", command.word())),
+            way_out: "its outcome is read from the power".to_owned(),
+        })
+    }
+
+    /// Time that was over before a request could be sent says nothing of what the provider makes of the credentials.
+    fn concluded<T>(&self, outcome: Result<T, DeviceError>) -> Result<T, DeviceError> {
+        match outcome {
+            Err(DeviceError::Timeout { endpoint, waited }) if !self.io.sent() => {
+                Err(DeviceError::NoAnswer {
+                    endpoint,
+                    waited,
+                    way_out: "no connection; check the address, and what filters TCP on the way"
+                        .to_owned(),
+                })
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn limit(&self, time: Duration) -> Limit {
+        Limit {
+            endpoint: self.endpoint(),
+            time,
+        }
+    }
+
+    fn endpoint(&self) -> String {
+        self.driver.target.address.to_string()
+    }
+}
+
+/// Did no answer come, or none that was understood? An answer that the provider's table has is none of these.
+fn is_lost(error: &DeviceError) -> bool {
+    error.is_silence() || matches!(error, DeviceError::Protocol { .. })
+}
