@@ -10,6 +10,35 @@ use serde_json::Value;
 use super::crd::{rule, rule_at};
 use super::tls::TlsSettings;
 
+/// Driver `openstack`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = address_rules("authURL")))]
+pub struct OpenstackDriver {
+    /// URL of Keystone, like `https://keystone.example.com:5000/v3`.
+    #[serde(rename = "authURL")]
+    #[schemars(
+        length(max = 2048),
+        extend("x-kubernetes-validations" = [
+            rule(
+                "self.contains('@') || self.matches(\
+                 '^https?://([0-9A-Za-z]([-.0-9A-Za-z]*[0-9A-Za-z])?|[[][0-9A-Fa-f:.]+[]])(:[1-9][0-9]{0,4})?(/[-._0-9A-Za-z]+)*/?$')",
+                "must be a URL without query, fragment and placeholder, like 'https://keystone.example.com:5000/v3'",
+            ),
+        ])
+    )]
+    pub auth_url: String,
+
+    /// Region of the catalog. Needed only when there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub region: Option<String>,
+
+    /// How the certificates of Keystone and Nova are checked.
+    #[serde(default)]
+    pub tls: TlsSettings,
+}
+
 /// Driver `proxmox`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -17,14 +17,14 @@ use super::crd::rule;
 use super::drivers;
 use super::selector::LabelSelector;
 
-pub use super::clouds::ProxmoxDriver;
+pub use super::clouds::{OpenstackDriver, ProxmoxDriver};
 pub use super::device_status::{
     BmcInfo, DeviceNodes, FenceDeviceStatus, PinnedSystem, PositiveControl, PowerState, SystemInfo,
 };
 pub use super::drivers::{Drivers, IpmiDriver, IpmiPrivilege, ManualDriver, Reads, RedfishDriver};
 pub use super::later_drivers::{
     AwsDriver, AzureDriver, BareMetalHostDriver, FenceAgentDriver, FenceAgentParameter, GcpDriver,
-    OpenstackDriver, VsphereDriver, WebhookDriver,
+    VsphereDriver, WebhookDriver,
 };
 pub use super::pdu::PduDriver;
 pub use super::tls::{CaKind, CaReference, TlsSettings, TlsVerification};
@@ -104,7 +104,8 @@ pub struct FenceDeviceSpec {
     pub drivers: Drivers,
 
     /// Secret in the operator's namespace with the keys `username` and `password`; for driver `pdu` those that `pdu.snmp.version`
-    /// names, for `proxmox` `tokenID` (`user@realm!name`) and `tokenSecret`. Its annotation `nodefencing.io/allowed-hosts`, if it has one, lists the hosts that the Secret may be sent to,
+    /// names, for `openstack` `applicationCredentialID` and `applicationCredentialSecret`, for `proxmox` `tokenID` (`user@realm!name`) and
+    /// `tokenSecret`. Its annotation `nodefencing.io/allowed-hosts`, if it has one, lists the hosts that the Secret may be sent to,
     /// separated by commas: names as a FenceDevice has them, `*.` and a domain, IP addresses, ranges such as 10.20.0.0/16.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials_ref: Option<SecretReference>,

@@ -11,11 +11,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::clouds::ProxmoxDriver;
+use super::clouds::{OpenstackDriver, ProxmoxDriver};
 use super::crd::{rule, rule_at};
 use super::later_drivers::{
-    AwsDriver, AzureDriver, BareMetalHostDriver, FenceAgentDriver, GcpDriver, OpenstackDriver,
-    VsphereDriver, WebhookDriver,
+    AwsDriver, AzureDriver, BareMetalHostDriver, FenceAgentDriver, GcpDriver, VsphereDriver,
+    WebhookDriver,
 };
 use super::pdu::PduDriver;
 use super::tls::TlsSettings;
@@ -107,12 +107,12 @@ pub const KINDS: [Kind; 13] = [
     kind("redfish", Reads::Bmc, |it| it.redfish.is_some()),
     kind("ipmi", Reads::Bmc, |it| it.ipmi.is_some()),
     kind("pdu", Reads::Outlets, |it| it.pdu.is_some()),
+    kind("openstack", Reads::Instance, |it| it.openstack.is_some()),
     kind("proxmox", Reads::Instance, |it| it.proxmox.is_some()),
     kind("manual", Reads::Human, |it| it.manual.is_some()),
     later("aws", |it| it.aws.is_some()),
     later("gcp", |it| it.gcp.is_some()),
     later("azure", |it| it.azure.is_some()),
-    later("openstack", |it| it.openstack.is_some()),
     later("vsphere", |it| it.vsphere.is_some()),
     later("bareMetalHost", |it| it.bare_metal_host.is_some()),
     later("fenceAgent", |it| it.fence_agent.is_some()),

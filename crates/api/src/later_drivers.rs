@@ -44,20 +44,6 @@ pub struct AzureDriver {
     pub resource_group: Option<String>,
 }
 
-/// Driver `openstack`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct OpenstackDriver {
-    /// Name of the cloud in the `clouds.yaml` of the credentials.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
-    pub cloud: Option<String>,
-    /// Region.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
-    pub region: Option<String>,
-}
-
 /// Driver `vsphere`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -265,6 +265,7 @@ pub fn kind(spec: &FenceDeviceSpec) -> Option<&dyn DriverKind> {
         of(&drivers.redfish),
         of(&drivers.ipmi),
         of(&drivers.pdu),
+        of(&drivers.openstack),
         of(&drivers.proxmox),
     ];
     kinds.into_iter().flatten().next()

@@ -9,6 +9,7 @@ pub mod errors;
 #[cfg(test)]
 mod fixtures;
 pub mod io;
+pub mod openstack;
 pub mod operation;
 pub mod proxmox;
 mod session;

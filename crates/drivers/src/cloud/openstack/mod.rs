@@ -1,0 +1,338 @@
+//! Driver `openstack`: Nova instances, with an application credential of Keystone.
+//!
+//! Nova repeats the last state of an instance whose host is dead, and has no hard power-off: `os-stop` asks the guest first and is carried out by
+//! the host, hours later if need be. So an Off needs a sign that the host itself has stopped it: it is up, or the last thing that was asked of
+//! the instance is a stop, and the host says that it succeeded.
+
+mod facts;
+
+use super::account::Grant;
+use super::errors::{Failed, Meaning, Row, row};
+use super::io::Io;
+use super::operation::{Follow, Operation};
+use super::{Cloud, Fields, Machine, MachineId, Provider, Sent, target, unusable};
+use crate::address::{Address, AddressError};
+use crate::http::{Call, Reply};
+use crate::{DeviceError, DriverKind, FenceDriver, NodeFacts, Parts};
+use facts::Stop;
+use fencing_api::device::{OpenstackDriver, TlsSettings};
+use fencing_core::reading::{Identity, usable_uuid};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+/// The keys of the Secret.
+const KEYS: [&str; 2] = ["applicationCredentialID", "applicationCredentialSecret"];
+/// The version of Nova's API that is asked for: of 2020 (Ussuri), and served by every later one.
+const VERSION: &str = "compute 2.84";
+/// What the credential needs.
+const RIGHTS: &str = "a role that may stop it, and access rules for GET /v2.1/servers/** and POST /v2.1/servers/*/action";
+
+/// What Keystone's answers mean.
+const LOGIN: [Row; 4] = [
+    row(401, "", "", Meaning::Login),
+    row(403, "", "", Meaning::Denied),
+    row(429, "", "", Meaning::Busy),
+    row(503, "", "", Meaning::Busy),
+];
+/// What Nova's answers mean. 401 is a path outside of the access rules, once the token is known to be none of an hour ago.
+const ANSWERS: [Row; 11] = [
+    row(401, "", "", Meaning::Denied),
+    row(403, "", "", Meaning::Denied),
+    row(404, "itemNotFound", "", Meaning::Missing),
+    row(409, "", "vm_state stopped", Meaning::Already),
+    row(409, "", "vm_state active", Meaning::Already),
+    row(409, "", "task_state", Meaning::Busy),
+    row(409, "", "vm_state", Meaning::Refused),
+    row(409, "", "locked", Meaning::Refused),
+    row(413, "", "", Meaning::Busy),
+    row(429, "", "", Meaning::Busy),
+    row(503, "", "", Meaning::Busy),
+];
+
+/// A cloud.
+#[derive(Debug, Clone)]
+pub struct Openstack {
+    /// Path of Keystone's API, without its version.
+    path: String,
+    region: Option<String>,
+}
+
+/// The service that has the instances.
+#[derive(Debug, Clone)]
+struct Nova {
+    at: Address,
+    path: String,
+    grant: Grant,
+}
+
+impl DriverKind for OpenstackDriver {
+    fn credential_keys(&self) -> &'static [&'static str] {
+        &KEYS
+    }
+
+    fn written(&self) -> &str {
+        &self.auth_url
+    }
+
+    fn expand(&self, _: &str) -> Result<Address, AddressError> {
+        Address::parse(facts::split(&self.auth_url).0)
+    }
+
+    fn targets(&self, node: &NodeFacts) -> Vec<String> {
+        let address = self.expand(&node.name).ok();
+        let id = provider(self).machine(node).ok();
+        let named = address.zip(id).map(|(address, id)| target(&address, &id));
+        named.into_iter().collect()
+    }
+
+    fn tls(&self) -> Option<&TlsSettings> {
+        Some(&self.tls)
+    }
+
+    fn make(&self, parts: Parts) -> Result<Arc<dyn FenceDriver>, DeviceError> {
+        let fields = Fields {
+            address: "openstack.authURL",
+            ca: "openstack.tls.caRef",
+        };
+        Ok(Arc::new(Cloud::new(provider(self), fields, parts)?))
+    }
+}
+
+fn provider(settings: &OpenstackDriver) -> Openstack {
+    let path = facts::split(&settings.auth_url).1.trim_end_matches('/');
+    Openstack {
+        path: path.strip_suffix("/v3").unwrap_or(path).to_owned(),
+        region: settings.region.clone(),
+    }
+}
+
+impl Provider for Openstack {
+    const NAME: &'static str = "openstack";
+
+    /// `openstack:///ID`, `openstack://REGION/ID` or the id alone, as the cloud controller manager writes it now and wrote it; else the system
+    /// UUID, which is the id where libvirt runs the instance.
+    fn machine(&self, node: &NodeFacts) -> Result<MachineId, DeviceError> {
+        let rest = match node.provider_id.split_once("://") {
+            Some(("openstack", rest)) => rest,
+            Some(_) => return Err(unusable(node, "driver `openstack` needs openstack://")),
+            None if node.provider_id.is_empty() => &node.system_uuid,
+            None => &node.provider_id,
+        };
+        let (region, id) = rest.split_once('/').unwrap_or(("", rest));
+        let region = Some(region).filter(|region| !region.is_empty());
+        if region.is_some_and(|region| self.region.as_deref().is_some_and(|own| own != region)) {
+            return Err(unusable(node, "`openstack.region` is another one"));
+        }
+        if usable_uuid(id).is_none() || id.contains(['{', ' ']) {
+            return Err(unusable(node, "no UUID of an instance stands in it"));
+        }
+        Ok(MachineId {
+            id: id.to_lowercase(),
+            region: region.map(str::to_owned),
+            node: node.name.clone(),
+        })
+    }
+
+    async fn read(&self, io: &mut Io, id: &MachineId) -> Result<Machine, DeviceError> {
+        let region = id.region.as_deref().or(self.region.as_deref());
+        let (nova, document) = self.get(io, region, &format!("/servers/{}", id.id)).await?;
+        let (at, path) = (nova.at.clone(), format!("{}/servers/{}", nova.path, id.id));
+        let server = facts::server(&document, &id.id);
+        let server = server.map_err(|problem| io.protocol(&at, &problem))?;
+        let mut said = server.said;
+        if said.is_off() && !server.host_is_up {
+            let stop = self.last_stop(io, region, id).await?;
+            said = said.only_if(stop == Stop::Done, stop.fault());
+        }
+        Ok(Machine {
+            said,
+            identity: Identity {
+                system_uuid: Some(id.id.clone()),
+                serial_number: None,
+            },
+            at,
+            path,
+            model: server.model,
+        })
+    }
+
+    async fn off(&self, io: &mut Io, machine: &Machine) -> Result<Sent, DeviceError> {
+        self.switch(io, machine, "os-stop").await
+    }
+
+    async fn on(&self, io: &mut Io, machine: &Machine) -> Result<Sent, DeviceError> {
+        self.switch(io, machine, "os-start").await
+    }
+
+    async fn follow(&self, io: &mut Io, operation: &Operation) -> Result<Follow, DeviceError> {
+        let (at, grant) = (&operation.at, self.grant(io).await?);
+        let call = authorised(Call::new(Method::GET, &operation.path), &grant)?;
+        let reply = io.ask(at, &call).await?;
+        if reply.status != StatusCode::OK {
+            return Err(failed(io, at, &call, &reply).of_read(&ANSWERS));
+        }
+        Ok(facts::follow(&io.document(at, reply)?))
+    }
+}
+
+impl Openstack {
+    /// Is the last thing that was asked of the instance a stop, and what became of it?
+    async fn last_stop(
+        &self,
+        io: &mut Io,
+        region: Option<&str>,
+        id: &MachineId,
+    ) -> Result<Stop, DeviceError> {
+        let actions = format!("/servers/{}/os-instance-actions", id.id);
+        let (_, document) = self.get(io, region, &actions).await?;
+        let Some(request) = facts::last_stop(&document) else {
+            return Ok(Stop::None);
+        };
+        let (_, document) = self
+            .get(io, region, &format!("{actions}/{request}"))
+            .await?;
+        Ok(facts::stop(&document))
+    }
+
+    async fn switch(
+        &self,
+        io: &mut Io,
+        machine: &Machine,
+        command: &str,
+    ) -> Result<Sent, DeviceError> {
+        // Its token was fetched by the preparation, and holds for a minute at least: nothing is asked for here (F12).
+        let grant = io.account.grant();
+        let grant = grant.ok_or_else(|| io.protocol(&machine.at, "its token has ended"))?;
+        let path = format!("{}/action", machine.path);
+        let body = json!({command: Value::Null}).to_string();
+        let call = authorised(Call::new(Method::POST, &path).with_json(body), &grant)?;
+        let reply = io.command(&machine.at, &call).await?;
+        if reply.status != StatusCode::ACCEPTED {
+            return failed(io, &machine.at, &call, &reply).of_command(&ANSWERS);
+        }
+        let request = reply.headers.get("x-openstack-request-id");
+        let request = request
+            .and_then(|id| id.to_str().ok())
+            .filter(|id| facts::is_request(id));
+        Ok(match request {
+            Some(request) => Sent::Operation(Operation {
+                at: machine.at.clone(),
+                path: format!("{}/os-instance-actions/{request}", machine.path),
+            }),
+            None => {
+                let problem = "the command was taken, and it names no request";
+                Sent::Unclear(io.protocol(&machine.at, problem))
+            }
+        })
+    }
+
+    /// What Nova has at this path. A token that was given a while ago may have been revoked, so it is asked for once more.
+    async fn get(
+        &self,
+        io: &mut Io,
+        region: Option<&str>,
+        path: &str,
+    ) -> Result<(Nova, Value), DeviceError> {
+        loop {
+            let nova = self.nova(io, region).await?;
+            let call = Call::new(Method::GET, &format!("{}{path}", nova.path));
+            let call = authorised(call, &nova.grant)?;
+            let reply = io.ask(&nova.at, &call).await?;
+            match reply.status {
+                StatusCode::OK => {
+                    let document = io.document(&nova.at, reply)?;
+                    return Ok((nova, document));
+                }
+                StatusCode::UNAUTHORIZED if io.account.drop_refused(&nova.grant) => {}
+                _ => return Err(failed(io, &nova.at, &call, &reply).of_read(&ANSWERS)),
+            }
+        }
+    }
+
+    /// Where Nova is, by the catalog that came with the token.
+    async fn nova(&self, io: &mut Io, region: Option<&str>) -> Result<Nova, DeviceError> {
+        let grant = self.grant(io).await?;
+        let url = facts::endpoint(&grant.endpoints, region);
+        let url = url.map_err(|problem| DeviceError::Settings {
+            field: "openstack.region",
+            problem,
+        })?;
+        let (origin, path) = facts::split(url);
+        Ok(Nova {
+            at: Address::parse(origin)?,
+            path: path.trim_end_matches('/').to_owned(),
+            grant,
+        })
+    }
+
+    /// The token that the account has, or another.
+    async fn grant(&self, io: &mut Io) -> Result<Grant, DeviceError> {
+        let account = Arc::clone(&io.account);
+        let _turn = account.login().await;
+        if let Some(grant) = account.grant() {
+            return Ok(grant);
+        }
+        let (at, credentials) = (io.main(), io.credentials());
+        let [id, secret] = KEYS.map(|key| credentials.value(key));
+        let body = json!({"auth": {"identity": {
+            "methods": ["application_credential"],
+            "application_credential": {"id": id, "secret": secret},
+        }}});
+        let body = body.to_string();
+        let path = format!("{}/v3/auth/tokens", self.path);
+        let call = Call::new(Method::POST, &path).with_json(body);
+        let since = io.now();
+        let reply = io.ask(&at, &call).await?;
+        if reply.status != StatusCode::CREATED {
+            return Err(failed(io, &at, &call, &reply).of_read(&LOGIN));
+        }
+        let token = reply.headers.get("x-subject-token");
+        let token = token.and_then(|token| token.to_str().ok());
+        let token = Zeroizing::new(token.unwrap_or_default().to_owned());
+        if token.is_empty() {
+            return Err(io.protocol(&at, "its login gives no token"));
+        }
+        let document = io.document(&at, reply)?;
+        let lasts = facts::lasts(&document);
+        let lasts = lasts.ok_or_else(|| io.protocol(&at, "its token has no end"))?;
+        let grant = Grant {
+            token,
+            since,
+            until: since + lasts,
+            endpoints: facts::endpoints(&document),
+        };
+        account.keep(grant.clone());
+        Ok(grant)
+    }
+}
+
+fn authorised(call: Call, grant: &Grant) -> Result<Call, DeviceError> {
+    let mut token = HeaderValue::from_str(&grant.token).map_err(|_| DeviceError::Settings {
+        field: "openstack.authURL",
+        problem: "its token cannot be put into a header".to_owned(),
+    })?;
+    token.set_sensitive(true);
+    let version = HeaderName::from_static("openstack-api-version");
+    Ok(call
+        .with_header(HeaderName::from_static("x-auth-token"), token)
+        .with_header(version, HeaderValue::from_static(VERSION)))
+}
+
+/// An error of either service is one object: `{"conflictingRequest": {"code": 409, "message": "…"}}`.
+fn failed(io: &Io, at: &Address, call: &Call, reply: &Reply) -> Failed {
+    let body = reply.body.as_deref().unwrap_or_default();
+    let body: Option<Value> = serde_json::from_slice(body).ok();
+    let error = body
+        .as_ref()
+        .and_then(|body| body.as_object()?.iter().next());
+    let (code, message) = error.map_or(("", ""), |(code, error)| {
+        let message = error.get("message").and_then(Value::as_str);
+        (code.as_str(), message.unwrap_or_default())
+    });
+    io.failed(at, call, reply, (code, message), RIGHTS)
+}
+
+#[cfg(test)]
+mod tests;
