@@ -16,6 +16,10 @@ use tokio::net::{TcpListener, TcpStream};
 /// The answers of a service by method and path: a first line without its version, headers, a body. The last of several is repeated.
 type Answers = HashMap<String, Vec<(String, String, String)>>;
 
+/// Answers that are none: the connection is closed, or nothing comes.
+pub(super) const HANGS_UP: &str = "hangs up";
+pub(super) const SAYS_NOTHING: &str = "says nothing";
+
 /// A service.
 pub(super) struct Service {
     /// `http://127.0.0.1:PORT`.
@@ -118,6 +122,11 @@ async fn serve(stream: TcpStream, answers: &Mutex<Answers>, asked: &Mutex<Vec<St
             None => ("418 not written".to_owned(), String::new(), request),
         };
         let (status, headers, body) = answer;
+        match status.as_str() {
+            HANGS_UP => return,
+            SAYS_NOTHING => std::future::pending::<()>().await,
+            _ => {}
+        }
         let length = body.len();
         let text = format!("HTTP/1.1 {status}\r\n{headers}content-length: {length}\r\n\r\n{body}");
         if stream.get_mut().write_all(text.as_bytes()).await.is_err() {

@@ -203,3 +203,46 @@ impl Io {
         self.target.credentials.without_secrets(&text)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::AddressRules;
+    use crate::cloud::account::Accounts;
+    use std::collections::BTreeMap;
+
+    /// Requests to `https://keystone`, with a Secret that lists these hosts.
+    fn io(hosts: Option<&str>) -> Io {
+        let data = [("secret".to_owned(), b"value".to_vec())];
+        let annotation = crate::credentials::ALLOWED_HOSTS_ANNOTATION.to_owned();
+        let annotations: BTreeMap<String, String> = hosts
+            .map(|hosts| (annotation, hosts.to_owned()))
+            .into_iter()
+            .collect();
+        let credentials = Credentials::with_keys("cloud", &["secret"], &data.into(), &annotations);
+        let target = Target {
+            address: Address::parse("https://keystone").expect("an address"),
+            tls: None,
+            credentials: Arc::new(credentials.expect("credentials")),
+            rules: Arc::new(AddressRules::default()),
+        };
+        let secret = ("cloud".to_owned(), "1".to_owned());
+        let accounts = Accounts::default();
+        let account = accounts.of("openstack", &target.address, &secret, Clock::SYSTEM);
+        Io::new(Arc::new(target), account, Clock::SYSTEM)
+    }
+
+    #[test]
+    fn another_service_has_the_same_host_or_is_listed_and_has_tls() {
+        let allows = |hosts: Option<&str>, url: &str| {
+            let address = Address::parse(url).expect("an address");
+            io(hosts).judge(&address).is_ok()
+        };
+        assert!(allows(None, "https://keystone:8774"));
+        assert!(!allows(None, "http://keystone:8774"));
+        assert!(!allows(None, "https://nova"));
+        // The address that it stands for is judged by the list when the connection is opened.
+        assert!(allows(Some("keystone,nova"), "https://nova"));
+        assert!(!allows(Some("keystone,nova"), "http://nova"));
+    }
+}

@@ -1,7 +1,7 @@
 //! Whole calls of the driver, against a service on loopback.
 
 use super::*;
-use crate::cloud::fixtures::Service;
+use crate::cloud::fixtures::{HANGS_UP, SAYS_NOTHING, Service};
 use crate::{FenceSession, OffOutcome};
 
 /// A cluster that answers for a VM that is off.
@@ -102,6 +102,46 @@ async fn a_dead_node_a_lost_vm_and_a_refused_token_are_no_reading() {
 }
 
 #[tokio::test]
+async fn a_machine_found_by_its_uuid_is_the_one_with_the_uuid() {
+    let service = service().await;
+    let item =
+        |vm: u64, name: &str| json!({"type": "qemu", "vmid": vm, "node": "pve2", "name": name});
+    let list = format!("GET {API}/cluster/resources?type=vm");
+    let both = json!({"data": [item(105, "worker-1"), item(104, "worker-1"), item(106, "other")]});
+    service.now(&list, "200 OK", "", both);
+    let config = |uuid: &str| json!({"data": {"smbios1": format!("uuid={uuid}")}});
+    let clone = format!("GET {API}/nodes/pve2/qemu/105/config");
+    service.answer(&clone, "200 OK", "", config(&UUID.replace('6', "7")));
+    let reading = session(&service, "").observe().await.expect("a reading");
+    assert!(
+        reading.is_off() && reading.identity.is_system(UUID),
+        "{reading:?}"
+    );
+    for (uuid, says) in [(UUID, "several VMs"), ("", "no VM is")] {
+        service.now(&clone, "200 OK", "", config(uuid));
+        let own = format!("GET {API}/nodes/pve2/qemu/104/config");
+        service.now(&own, "200 OK", "", config(uuid));
+        let error = session(&service, "")
+            .observe()
+            .await
+            .expect_err("no reading");
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn the_status_of_another_vm_is_no_reading() {
+    let service = service().await;
+    let other = with(stopped(), "/data/vmid", Some(json!(105)));
+    let status = format!("GET {API}/nodes/pve2/qemu/104/status/current");
+    for answer in [other, with(stopped(), "/data/vmid", None)] {
+        service.now(&status, "200 OK", "", answer);
+        let error = session(&service, "proxmox://lab/104").observe().await;
+        assert_eq!(error.expect_err("no reading").reason(), "ProtocolError");
+    }
+}
+
+#[tokio::test]
 async fn a_stop_is_one_request_and_its_task_is_followed() {
     let service = service().await;
     let stop = format!("POST {API}/nodes/pve2/qemu/104/status/stop");
@@ -142,6 +182,8 @@ async fn a_stop_is_one_request_and_its_task_is_followed() {
         ("500 VM 104 not running", false),
         ("500 got signal", true),
         ("596 Connection timed out", true),
+        (HANGS_UP, true),
+        (SAYS_NOTHING, true),
         ("200 OK", true),
     ] {
         service.now(&stop, answer, "", "");
