@@ -6,6 +6,7 @@
 use super::Sent;
 use crate::DeviceError;
 use crate::error::printable;
+use crate::http::Reply;
 use std::time::Duration;
 
 /// Longest message that is kept, in characters.
@@ -53,6 +54,17 @@ pub const fn row(status: u16, code: &'static str, words: &'static str, meaning: 
         words,
         meaning,
     }
+}
+
+/// How a service answers other than with a success.
+#[derive(Debug, Clone, Copy)]
+pub struct Answers {
+    /// What its answers mean.
+    pub table: &'static [Row],
+    /// Its code and its message.
+    pub words: fn(&Reply) -> (String, String),
+    /// What the account needs to have.
+    pub right: &'static str,
 }
 
 /// What a provider answered instead of a success.

@@ -3,14 +3,16 @@
 //! An address that a provider hands out (a catalog, a `Location`) comes from the other side: a token goes there only if its host is the one
 //! in the settings, or the Secret lists it in its annotation, and never without TLS where that one has it.
 
+use super::Sent;
 use super::account::Account;
-use super::errors::{Failed, SEE_PROVIDER};
+use super::errors::{Answers, Failed, SEE_PROVIDER};
 use crate::DeviceError;
 use crate::address::Address;
 use crate::clock::Clock;
 use crate::credentials::Credentials;
 use crate::http::{Call, Client, Reply, Target};
 use crate::{error::printable, json};
+use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::Value;
 use std::sync::Arc;
@@ -164,24 +166,58 @@ impl Io {
         document.map_err(|problem| self.protocol(at, &problem))
     }
 
-    /// An answer other than a success, with what the provider's page has found in it.
-    #[must_use]
-    pub fn failed(
-        &self,
+    /// The answer to a request that only reads, where it has this status.
+    ///
+    /// # Errors
+    /// What any other answer means, or none was understood.
+    pub async fn read(
+        &mut self,
         at: &Address,
         call: &Call,
-        reply: &Reply,
-        (code, message): (&str, &str),
-        right: &'static str,
-    ) -> Failed {
+        status: StatusCode,
+        answers: &Answers,
+    ) -> Result<Reply, DeviceError> {
+        let reply = self.ask(at, call).await?;
+        match reply.status == status {
+            true => Ok(reply),
+            false => {
+                let failed = self.failed(at, call, &reply, answers);
+                Err(failed.of_read(answers.table))
+            }
+        }
+    }
+
+    /// The answer to a power command that has this status, or what any other answer makes of it.
+    ///
+    /// # Errors
+    /// It was certainly not carried out, unless no answer was understood ([`Io::sent`]).
+    pub async fn switch(
+        &mut self,
+        at: &Address,
+        call: &Call,
+        status: StatusCode,
+        answers: &Answers,
+    ) -> Result<Result<Reply, Sent>, DeviceError> {
+        let reply = self.command(at, call).await?;
+        match reply.status == status {
+            true => Ok(Ok(reply)),
+            false => {
+                let failed = self.failed(at, call, &reply, answers);
+                failed.of_command(answers.table).map(Err)
+            }
+        }
+    }
+
+    fn failed(&self, at: &Address, call: &Call, reply: &Reply, answers: &Answers) -> Failed {
+        let (code, message) = (answers.words)(reply);
         Failed {
             endpoint: at.to_string(),
             request: self.shown(&format!("{} {}", call.method, call.path)),
             status: reply.status.as_u16(),
-            code: self.shown(code),
-            message: self.shown(message),
+            code: self.shown(&code),
+            message: self.shown(&message),
             retry_after: reply.retry_after,
-            right,
+            right: answers.right,
         }
     }
 

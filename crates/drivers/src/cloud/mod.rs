@@ -9,6 +9,7 @@ pub mod errors;
 #[cfg(test)]
 mod fixtures;
 pub mod io;
+pub mod kind;
 pub mod openstack;
 pub mod operation;
 pub mod proxmox;
@@ -23,6 +24,7 @@ use crate::{DeviceError, FenceDriver, FenceSession, NodeFacts, Parts};
 use account::Account;
 use fencing_core::reading::Identity;
 use io::Io;
+use kind::Fields;
 use operation::{Follow, Operation};
 use session::Session;
 use std::fmt;
@@ -134,15 +136,6 @@ pub struct Cloud<P> {
     clock: Clock,
 }
 
-/// The names of a driver's fields with its address and its CA, for messages.
-#[derive(Debug, Clone, Copy)]
-pub struct Fields {
-    /// The address.
-    pub address: &'static str,
-    /// The CA.
-    pub ca: &'static str,
-}
-
 impl<P: Provider> Cloud<P> {
     /// Finds the Node's machine, and checks the settings. Opens no connection.
     ///
@@ -196,18 +189,12 @@ impl<P: Provider> FenceDriver for Arc<Cloud<P>> {
     }
 
     fn target(&self) -> String {
-        target(&self.target.address, &self.id)
+        kind::target(&self.target.address, &self.id)
     }
 
     fn open(&self) -> Box<dyn FenceSession> {
         Box::new(Session::new(Self::clone(self)))
     }
-}
-
-/// [`FenceDriver::target`] of this machine.
-#[must_use]
-pub fn target(address: &Address, id: &MachineId) -> String {
-    format!("{address}/{}", id.id)
 }
 
 /// The provider ID of a Node cannot be used, for this reason.

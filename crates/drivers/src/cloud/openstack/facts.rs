@@ -209,14 +209,6 @@ pub(super) fn endpoint<'a>(
     ))
 }
 
-/// A URL as its origin and its path.
-pub(super) fn split(url: &str) -> (&str, &str) {
-    let authority = url.find("://").map_or(0, |at| at + 3);
-    let path = url.get(authority..).and_then(|rest| rest.find('/'));
-    url.split_at_checked(path.map_or(url.len(), |path| authority + path))
-        .unwrap_or((url, ""))
-}
-
 /// What stands there, for people.
 fn text(value: Option<&Value>) -> String {
     match value {

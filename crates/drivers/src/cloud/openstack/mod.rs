@@ -7,13 +7,14 @@
 mod facts;
 
 use super::account::Grant;
-use super::errors::{Failed, Meaning, Row, row};
+use super::errors::{Answers, Meaning, row};
 use super::io::Io;
+use super::kind::{CloudKind, Fields, split};
 use super::operation::{Follow, Operation};
-use super::{Cloud, Fields, Machine, MachineId, Provider, Sent, target, unusable};
-use crate::address::{Address, AddressError};
+use super::{Machine, MachineId, Provider, Sent, unusable};
+use crate::address::Address;
 use crate::http::{Call, Reply};
-use crate::{DeviceError, DriverKind, FenceDriver, NodeFacts, Parts};
+use crate::{DeviceError, NodeFacts};
 use facts::Stop;
 use fencing_api::device::{OpenstackDriver, TlsSettings};
 use fencing_core::reading::{Identity, usable_uuid};
@@ -26,30 +27,36 @@ use zeroize::Zeroizing;
 const KEYS: [&str; 2] = ["applicationCredentialID", "applicationCredentialSecret"];
 /// The version of Nova's API that is asked for: of 2020 (Ussuri), and served by every later one.
 const VERSION: &str = "compute 2.84";
-/// What the credential needs.
-const RIGHTS: &str = "a role that may stop it, and access rules for GET /v2.1/servers/** and POST /v2.1/servers/*/action";
 
 /// What Keystone's answers mean.
-const LOGIN: [Row; 4] = [
-    row(401, "", "", Meaning::Login),
-    row(403, "", "", Meaning::Denied),
-    row(429, "", "", Meaning::Busy),
-    row(503, "", "", Meaning::Busy),
-];
+const LOGIN: Answers = Answers {
+    table: &[
+        row(401, "", "", Meaning::Login),
+        row(403, "", "", Meaning::Denied),
+        row(429, "", "", Meaning::Busy),
+        row(503, "", "", Meaning::Busy),
+    ],
+    words,
+    right: "a role in its project",
+};
 /// What Nova's answers mean. 401 is a path outside of the access rules, once the token is known to be none of an hour ago.
-const ANSWERS: [Row; 11] = [
-    row(401, "", "", Meaning::Denied),
-    row(403, "", "", Meaning::Denied),
-    row(404, "itemNotFound", "", Meaning::Missing),
-    row(409, "", "vm_state stopped", Meaning::Already),
-    row(409, "", "vm_state active", Meaning::Already),
-    row(409, "", "task_state", Meaning::Busy),
-    row(409, "", "vm_state", Meaning::Refused),
-    row(409, "", "locked", Meaning::Refused),
-    row(413, "", "", Meaning::Busy),
-    row(429, "", "", Meaning::Busy),
-    row(503, "", "", Meaning::Busy),
-];
+const ANSWERS: Answers = Answers {
+    table: &[
+        row(401, "", "", Meaning::Denied),
+        row(403, "", "", Meaning::Denied),
+        row(404, "itemNotFound", "", Meaning::Missing),
+        row(409, "", "vm_state stopped", Meaning::Already),
+        row(409, "", "vm_state active", Meaning::Already),
+        row(409, "", "task_state", Meaning::Busy),
+        row(409, "", "vm_state", Meaning::Refused),
+        row(409, "", "locked", Meaning::Refused),
+        row(413, "", "", Meaning::Busy),
+        row(429, "", "", Meaning::Busy),
+        row(503, "", "", Meaning::Busy),
+    ],
+    words,
+    right: "a role that may stop it, and access rules for GET /v2.1/servers/** and POST /v2.1/servers/*/action",
+};
 
 /// A cloud.
 #[derive(Debug, Clone)]
@@ -67,44 +74,28 @@ struct Nova {
     grant: Grant,
 }
 
-impl DriverKind for OpenstackDriver {
-    fn credential_keys(&self) -> &'static [&'static str] {
-        &KEYS
-    }
+impl CloudKind for OpenstackDriver {
+    type Provider = Openstack;
+    const KEYS: [&'static str; 2] = KEYS;
+    const FIELDS: Fields = Fields {
+        address: "openstack.authURL",
+        ca: "openstack.tls.caRef",
+    };
 
-    fn written(&self) -> &str {
+    fn url(&self) -> &str {
         &self.auth_url
     }
 
-    fn expand(&self, _: &str) -> Result<Address, AddressError> {
-        Address::parse(facts::split(&self.auth_url).0)
+    fn certificate(&self) -> &TlsSettings {
+        &self.tls
     }
 
-    fn targets(&self, node: &NodeFacts) -> Vec<String> {
-        let address = self.expand(&node.name).ok();
-        let id = provider(self).machine(node).ok();
-        let named = address.zip(id).map(|(address, id)| target(&address, &id));
-        named.into_iter().collect()
-    }
-
-    fn tls(&self) -> Option<&TlsSettings> {
-        Some(&self.tls)
-    }
-
-    fn make(&self, parts: Parts) -> Result<Arc<dyn FenceDriver>, DeviceError> {
-        let fields = Fields {
-            address: "openstack.authURL",
-            ca: "openstack.tls.caRef",
-        };
-        Ok(Arc::new(Cloud::new(provider(self), fields, parts)?))
-    }
-}
-
-fn provider(settings: &OpenstackDriver) -> Openstack {
-    let path = facts::split(&settings.auth_url).1.trim_end_matches('/');
-    Openstack {
-        path: path.strip_suffix("/v3").unwrap_or(path).to_owned(),
-        region: settings.region.clone(),
+    fn provider(&self) -> Openstack {
+        let path = split(&self.auth_url).1.trim_end_matches('/');
+        Openstack {
+            path: path.strip_suffix("/v3").unwrap_or(path).to_owned(),
+            region: self.region.clone(),
+        }
     }
 }
 
@@ -169,10 +160,7 @@ impl Provider for Openstack {
     async fn follow(&self, io: &mut Io, operation: &Operation) -> Result<Follow, DeviceError> {
         let (at, grant) = (&operation.at, self.grant(io).await?);
         let call = authorised(Call::new(Method::GET, &operation.path), &grant)?;
-        let reply = io.ask(at, &call).await?;
-        if reply.status != StatusCode::OK {
-            return Err(failed(io, at, &call, &reply).of_read(&ANSWERS));
-        }
+        let reply = io.read(at, &call, StatusCode::OK, &ANSWERS).await?;
         Ok(facts::follow(&io.document(at, reply)?))
     }
 }
@@ -208,10 +196,11 @@ impl Openstack {
         let path = format!("{}/action", machine.path);
         let body = json!({command: Value::Null}).to_string();
         let call = authorised(Call::new(Method::POST, &path).with_json(body), &grant)?;
-        let reply = io.command(&machine.at, &call).await?;
-        if reply.status != StatusCode::ACCEPTED {
-            return failed(io, &machine.at, &call, &reply).of_command(&ANSWERS);
-        }
+        let taken = StatusCode::ACCEPTED;
+        let reply = match io.switch(&machine.at, &call, taken, &ANSWERS).await? {
+            Ok(reply) => reply,
+            Err(sent) => return Ok(sent),
+        };
         let request = reply.headers.get("x-openstack-request-id");
         let request = request
             .and_then(|id| id.to_str().ok())
@@ -228,7 +217,8 @@ impl Openstack {
         })
     }
 
-    /// What Nova has at this path. A token that was given a while ago may have been revoked, so it is asked for once more.
+    /// What Nova has at this path. A token that was given a while ago may have been revoked, so a denial is a reason to ask for another, once a
+    /// minute at most.
     async fn get(
         &self,
         io: &mut Io,
@@ -239,14 +229,14 @@ impl Openstack {
             let nova = self.nova(io, region).await?;
             let call = Call::new(Method::GET, &format!("{}{path}", nova.path));
             let call = authorised(call, &nova.grant)?;
-            let reply = io.ask(&nova.at, &call).await?;
-            match reply.status {
-                StatusCode::OK => {
+            match io.read(&nova.at, &call, StatusCode::OK, &ANSWERS).await {
+                Ok(reply) => {
                     let document = io.document(&nova.at, reply)?;
                     return Ok((nova, document));
                 }
-                StatusCode::UNAUTHORIZED if io.account.drop_refused(&nova.grant) => {}
-                _ => return Err(failed(io, &nova.at, &call, &reply).of_read(&ANSWERS)),
+                Err(DeviceError::PermissionDenied { .. })
+                    if io.account.drop_refused(&nova.grant) => {}
+                Err(error) => return Err(error),
             }
         }
     }
@@ -259,7 +249,7 @@ impl Openstack {
             field: "openstack.region",
             problem,
         })?;
-        let (origin, path) = facts::split(url);
+        let (origin, path) = split(url);
         Ok(Nova {
             at: Address::parse(origin)?,
             path: path.trim_end_matches('/').to_owned(),
@@ -284,10 +274,7 @@ impl Openstack {
         let path = format!("{}/v3/auth/tokens", self.path);
         let call = Call::new(Method::POST, &path).with_json(body);
         let since = io.now();
-        let reply = io.ask(&at, &call).await?;
-        if reply.status != StatusCode::CREATED {
-            return Err(failed(io, &at, &call, &reply).of_read(&LOGIN));
-        }
+        let reply = io.read(&at, &call, StatusCode::CREATED, &LOGIN).await?;
         let token = reply.headers.get("x-subject-token");
         let token = token.and_then(|token| token.to_str().ok());
         let token = Zeroizing::new(token.unwrap_or_default().to_owned());
@@ -321,17 +308,16 @@ fn authorised(call: Call, grant: &Grant) -> Result<Call, DeviceError> {
 }
 
 /// An error of either service is one object: `{"conflictingRequest": {"code": 409, "message": "…"}}`.
-fn failed(io: &Io, at: &Address, call: &Call, reply: &Reply) -> Failed {
+fn words(reply: &Reply) -> (String, String) {
     let body = reply.body.as_deref().unwrap_or_default();
     let body: Option<Value> = serde_json::from_slice(body).ok();
     let error = body
         .as_ref()
         .and_then(|body| body.as_object()?.iter().next());
-    let (code, message) = error.map_or(("", ""), |(code, error)| {
-        let message = error.get("message").and_then(Value::as_str);
-        (code.as_str(), message.unwrap_or_default())
-    });
-    io.failed(at, call, reply, (code, message), RIGHTS)
+    let message = |error: &Value| error.get("message")?.as_str().map(str::to_owned);
+    error.map_or_else(Default::default, |(code, error)| {
+        (code.clone(), message(error).unwrap_or_default())
+    })
 }
 
 #[cfg(test)]

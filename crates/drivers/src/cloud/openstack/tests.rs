@@ -188,9 +188,9 @@ fn the_catalog_names_one_public_endpoint_of_the_region() {
     assert_eq!(of(Some("north")), Some("https://nova.north:8774/v2.1"));
     assert_eq!(of(None), None, "two regions");
     assert_eq!(of(Some("west")), None);
-    assert_eq!(facts::split("https://a:1/b/c"), ("https://a:1", "/b/c"));
-    assert_eq!(facts::split("https://a:1"), ("https://a:1", ""));
-    assert_eq!(facts::split("nonsense"), ("nonsense", ""));
+    assert_eq!(split("https://a:1/b/c"), ("https://a:1", "/b/c"));
+    assert_eq!(split("https://a:1"), ("https://a:1", ""));
+    assert_eq!(split("nonsense"), ("nonsense", ""));
 }
 
 /// Values that a field may have at a version that nobody has seen.

@@ -5,21 +5,20 @@
 
 mod facts;
 
-use super::errors::{Failed, Meaning, Row, row};
+use super::errors::{Answers, Meaning, row};
 use super::io::Io;
+use super::kind::{CloudKind, Fields};
 use super::operation::{Follow, Operation};
-use super::{Cloud, Fields, Machine, MachineId, Provider, Sent, target, unusable};
-use crate::address::{Address, AddressError};
+use super::{Machine, MachineId, Provider, Sent, unusable};
 use crate::credentials::Credentials;
 use crate::http::{Call, Reply};
-use crate::{DeviceError, DriverKind, FenceDriver, NodeFacts, Parts};
+use crate::{DeviceError, NodeFacts};
 use facts::Owner;
 use fencing_api::device::{ProxmoxDriver, TlsSettings};
 use fencing_core::reading::usable_uuid;
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Method, StatusCode};
 use serde_json::Value;
-use std::sync::Arc;
 use zeroize::Zeroizing;
 
 /// Everything of the API lies below it.
@@ -30,24 +29,26 @@ const KEYS: [&str; 2] = ["tokenID", "tokenSecret"];
 const LIST_BYTES_MAX: usize = 4 << 20;
 /// VMs of one name whose UUID is compared.
 const NAMESAKES_MAX: usize = 8;
-/// What the token needs.
-const RIGHTS: &str = "VM.Audit and VM.PowerMgmt on the VM, and Sys.Audit on /";
 
 /// What an answer other than 200 means. Proxmox answers nearly everything with 500, 595 and 596, and says in words which it is.
-const ANSWERS: [Row; 11] = [
-    row(401, "", "", Meaning::Login),
-    row(403, "", "", Meaning::Denied),
-    row(429, "", "", Meaning::Busy),
-    row(500, "", "does not exist", Meaning::Missing),
-    row(500, "", "no such vm", Meaning::Missing),
-    row(500, "", "no quorum", Meaning::Busy),
-    row(500, "", "not running", Meaning::Already),
-    row(500, "", "already running", Meaning::Already),
-    row(500, "", "is locked", Meaning::Refused),
-    row(503, "", "", Meaning::Busy),
-    // The node that owns the VM has no connection for the one that was asked.
-    row(595, "", "", Meaning::Busy),
-];
+const ANSWERS: Answers = Answers {
+    table: &[
+        row(401, "", "", Meaning::Login),
+        row(403, "", "", Meaning::Denied),
+        row(429, "", "", Meaning::Busy),
+        row(500, "", "does not exist", Meaning::Missing),
+        row(500, "", "no such vm", Meaning::Missing),
+        row(500, "", "no quorum", Meaning::Busy),
+        row(500, "", "not running", Meaning::Already),
+        row(500, "", "already running", Meaning::Already),
+        row(500, "", "is locked", Meaning::Refused),
+        row(503, "", "", Meaning::Busy),
+        // The node that owns the VM has no connection for the one that was asked.
+        row(595, "", "", Meaning::Busy),
+    ],
+    words,
+    right: "VM.Audit and VM.PowerMgmt on the VM, and Sys.Audit on /",
+};
 
 /// A cluster.
 #[derive(Debug, Clone)]
@@ -55,44 +56,30 @@ pub struct Proxmox {
     region: Option<String>,
 }
 
-impl DriverKind for ProxmoxDriver {
-    fn credential_keys(&self) -> &'static [&'static str] {
-        &KEYS
-    }
+impl CloudKind for ProxmoxDriver {
+    type Provider = Proxmox;
+    const KEYS: [&'static str; 2] = KEYS;
+    const FIELDS: Fields = Fields {
+        address: "proxmox.address",
+        ca: "proxmox.tls.caRef",
+    };
 
-    fn written(&self) -> &str {
+    fn url(&self) -> &str {
         &self.address
     }
 
-    fn expand(&self, _: &str) -> Result<Address, AddressError> {
-        Address::parse(&self.address)
+    fn certificate(&self) -> &TlsSettings {
+        &self.tls
     }
 
-    fn targets(&self, node: &NodeFacts) -> Vec<String> {
-        let address = self.expand(&node.name).ok();
-        let id = provider(self).machine(node).ok();
-        let named = address.zip(id).map(|(address, id)| target(&address, &id));
-        named.into_iter().collect()
+    fn provider(&self) -> Proxmox {
+        Proxmox {
+            region: self.region.clone(),
+        }
     }
 
-    fn tls(&self) -> Option<&TlsSettings> {
-        Some(&self.tls)
-    }
-
-    fn make(&self, parts: Parts) -> Result<Arc<dyn FenceDriver>, DeviceError> {
-        let fields = Fields {
-            address: "proxmox.address",
-            ca: "proxmox.tls.caRef",
-        };
-        // Whether a header can carry it is known before anything is sent.
-        token(&parts.credentials)?;
-        Ok(Arc::new(Cloud::new(provider(self), fields, parts)?))
-    }
-}
-
-fn provider(settings: &ProxmoxDriver) -> Proxmox {
-    Proxmox {
-        region: settings.region.clone(),
+    fn check(credentials: &Credentials) -> Result<(), DeviceError> {
+        token(credentials).map(drop)
     }
 }
 
@@ -214,10 +201,13 @@ async fn find(io: &mut Io, id: &MachineId) -> Result<(Owner, Value), DeviceError
 async fn switch(io: &mut Io, machine: &Machine, word: &str) -> Result<Sent, DeviceError> {
     let path = format!("{}/status/{word}", machine.path);
     let call = authorised(io, Call::new(Method::POST, &path).with_form(""))?;
-    let reply = io.command(&machine.at, &call).await?;
-    if reply.status != StatusCode::OK {
-        return failed(io, &call, &reply).of_command(&ANSWERS);
-    }
+    let reply = match io
+        .switch(&machine.at, &call, StatusCode::OK, &ANSWERS)
+        .await?
+    {
+        Ok(reply) => reply,
+        Err(sent) => return Ok(sent),
+    };
     let document = io.document(&machine.at, reply);
     let task = document.map(|document| facts::task_path(&document, &machine.path));
     match task {
@@ -237,12 +227,8 @@ async fn get(io: &mut Io, path: &str) -> Result<Value, DeviceError> {
 }
 
 async fn ask(io: &mut Io, call: Call) -> Result<Reply, DeviceError> {
-    let call = authorised(io, call)?;
-    let reply = io.ask(&io.main(), &call).await?;
-    match reply.status {
-        StatusCode::OK => Ok(reply),
-        _ => Err(failed(io, &call, &reply).of_read(&ANSWERS)),
-    }
+    let (at, call) = (io.main(), authorised(io, call)?);
+    io.read(&at, &call, StatusCode::OK, &ANSWERS).await
 }
 
 fn authorised(io: &Io, call: Call) -> Result<Call, DeviceError> {
@@ -252,12 +238,12 @@ fn authorised(io: &Io, call: Call) -> Result<Call, DeviceError> {
 }
 
 /// The message stands in the body, or, of older versions, in the first line of the answer alone.
-fn failed(io: &Io, call: &Call, reply: &Reply) -> Failed {
+fn words(reply: &Reply) -> (String, String) {
     let body = reply.body.as_deref().unwrap_or_default();
     let body: Option<Value> = serde_json::from_slice(body).ok();
     let said = body.as_ref().and_then(|body| body.get("message")?.as_str());
     let message = said.or(reply.phrase.as_deref()).unwrap_or_default();
-    io.failed(&io.main(), call, reply, ("", message.trim()), RIGHTS)
+    (String::new(), message.trim().to_owned())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cloud::fixtures::Service;
-use crate::{FenceSession, OffOutcome};
+use crate::{DriverKind, FenceDriver, FenceSession, OffOutcome};
 
 /// A cloud that answers for an instance that is off, in a stop that its host has carried out.
 async fn service() -> Service {

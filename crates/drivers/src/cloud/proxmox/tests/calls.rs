@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cloud::fixtures::{HANGS_UP, SAYS_NOTHING, Service};
-use crate::{FenceSession, OffOutcome};
+use crate::{DriverKind, FenceSession, OffOutcome};
 
 /// A cluster that answers for a VM that is off.
 async fn service() -> Service {

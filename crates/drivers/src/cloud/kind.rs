@@ -1,0 +1,87 @@
+//! What the settings of all providers have in common.
+
+use super::{Cloud, MachineId, Provider};
+use crate::address::{Address, AddressError};
+use crate::credentials::Credentials;
+use crate::{DeviceError, DriverKind, FenceDriver, NodeFacts, Parts};
+use fencing_api::device::TlsSettings;
+use std::sync::Arc;
+
+/// The names of a driver's fields with its address and its CA, for messages.
+#[derive(Debug, Clone, Copy)]
+pub struct Fields {
+    /// The address.
+    pub address: &'static str,
+    /// The CA.
+    pub ca: &'static str,
+}
+
+/// The settings of a provider.
+pub trait CloudKind: Sync {
+    /// Its page.
+    type Provider: Provider;
+    /// The keys of its Secret.
+    const KEYS: [&'static str; 2];
+    /// Names of its fields.
+    const FIELDS: Fields;
+
+    /// Its address as it was written.
+    fn url(&self) -> &str;
+
+    /// How its certificate is checked.
+    fn certificate(&self) -> &TlsSettings;
+
+    /// Its page with these settings.
+    fn provider(&self) -> Self::Provider;
+
+    /// Can the values of the Secret be sent at all?
+    ///
+    /// # Errors
+    /// What is wrong with one, without the value.
+    fn check(_: &Credentials) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+impl<K: CloudKind> DriverKind for K {
+    fn credential_keys(&self) -> &'static [&'static str] {
+        &K::KEYS
+    }
+
+    fn written(&self) -> &str {
+        self.url()
+    }
+
+    fn expand(&self, _: &str) -> Result<Address, AddressError> {
+        Address::parse(split(self.url()).0)
+    }
+
+    fn targets(&self, node: &NodeFacts) -> Vec<String> {
+        let address = self.expand(&node.name).ok();
+        let id = self.provider().machine(node).ok();
+        let named = address.zip(id).map(|(address, id)| target(&address, &id));
+        named.into_iter().collect()
+    }
+
+    fn tls(&self) -> Option<&TlsSettings> {
+        Some(self.certificate())
+    }
+
+    fn make(&self, parts: Parts) -> Result<Arc<dyn FenceDriver>, DeviceError> {
+        K::check(&parts.credentials)?;
+        Ok(Arc::new(Cloud::new(self.provider(), K::FIELDS, parts)?))
+    }
+}
+
+/// [`FenceDriver::target`] of this machine.
+pub(super) fn target(address: &Address, id: &MachineId) -> String {
+    format!("{address}/{}", id.id)
+}
+
+/// A URL as its origin and its path.
+pub(super) fn split(url: &str) -> (&str, &str) {
+    let authority = url.find("://").map_or(0, |at| at + 3);
+    let path = url.get(authority..).and_then(|rest| rest.find('/'));
+    url.split_at_checked(path.map_or(url.len(), |path| authority + path))
+        .unwrap_or((url, ""))
+}
