@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cloud::fixtures::{HANGS_UP, SAYS_NOTHING, Service};
-use crate::{DriverKind, FenceSession, OffOutcome};
+use crate::{DriverKind, FenceSession, OffOutcome, OnOutcome};
 
 /// A cluster that answers for a VM that is off.
 async fn service() -> Service {
@@ -202,4 +202,25 @@ async fn a_stop_is_one_request_and_its_task_is_followed() {
         service.now(&stop, answer, "", "");
         assert_eq!(off().await.expect_err("not carried out").reason(), reason);
     }
+}
+
+#[tokio::test]
+async fn a_session_sends_only_the_command_that_it_prepared() {
+    let service = service().await;
+    let task = TASK.replace("qmstop", "qmstart");
+    let start = format!("POST {API}/nodes/pve2/qemu/104/status/start");
+    service.answer(&start, "200 OK", "", json!({"data": task}));
+    let ended = json!({"data": {"status": "stopped", "exitstatus": "OK"}});
+    let followed = format!("GET {API}/nodes/pve2/tasks/{task}/status");
+    service.answer(&followed, "200 OK", "", ended);
+    let mut session = session(&service, "proxmox://lab/104");
+    assert!(session.power_on().await.is_err());
+    session.prepare_off().await.expect("prepared");
+    assert!(session.power_on().await.is_err());
+    assert!(session.force_off().await.is_err());
+    assert!(!service.asked().iter().any(|it| it.starts_with("POST ")));
+    let reading = session.prepare_on().await.expect("prepared");
+    assert!(reading.is_off());
+    assert_eq!(session.seen(), Some(reading));
+    assert_eq!(session.power_on().await, Ok(OnOutcome::Accepted));
 }
