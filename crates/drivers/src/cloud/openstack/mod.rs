@@ -28,6 +28,9 @@ const KEYS: [&str; 2] = ["applicationCredentialID", "applicationCredentialSecret
 /// The version of Nova's API that is asked for: of 2020 (Ussuri), and served by every later one.
 const VERSION: &str = "compute 2.84";
 
+/// Actions of an instance that are looked at: Nova lists the newest first, and an instance of years has thousands.
+const ACTIONS_MAX: u32 = 20;
+
 /// What Keystone's answers mean.
 const LOGIN: Answers = Answers {
     table: &[
@@ -174,7 +177,8 @@ impl Openstack {
         id: &MachineId,
     ) -> Result<Stop, DeviceError> {
         let actions = format!("/servers/{}/os-instance-actions", id.id);
-        let (_, document) = self.get(io, region, &actions).await?;
+        let newest = format!("{actions}?limit={ACTIONS_MAX}");
+        let (_, document) = self.get(io, region, &newest).await?;
         let Some(request) = facts::last_stop(&document) else {
             return Ok(Stop::None);
         };

@@ -25,7 +25,7 @@ async fn service() -> Service {
     };
     get("", stopped());
     get(
-        "/os-instance-actions",
+        "/os-instance-actions?limit=20",
         actions(&[("stop", "2026-11-29T02:00:00.000000")]),
     );
     get(
@@ -83,7 +83,8 @@ async fn one_login_serves_all_sessions_and_off_needs_the_host_s_success() {
         reading.faults,
         ["a stop that its host has not carried out yet"]
     );
-    service.now(&actions_path, "200 OK", "", actions(&[]));
+    let list = format!("{actions_path}?limit=20");
+    service.now(&list, "200 OK", "", actions(&[]));
     let reading = driver.open().observe().await.expect("a reading");
     assert_eq!(reading.faults, ["a last action that is no stop"]);
     let up = with(stopped(), "host_status", Some(json!("UP")));
