@@ -60,7 +60,7 @@ impl Service {
             .push(answer);
     }
 
-    /// The same instead of what was said before.
+    /// The same in place of the answers before.
     pub(super) fn now(&self, request: &str, status: &str, headers: &str, body: impl ToString) {
         lock(&self.answers).remove(request);
         self.answer(request, status, headers, body);

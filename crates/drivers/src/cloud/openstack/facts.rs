@@ -37,7 +37,7 @@ pub(super) struct Server {
 pub(super) enum Stop {
     /// The last that was asked of the instance is no stop.
     None,
-    /// The host has not said how it ended.
+    /// The host has not reported how it ended.
     Pending,
     /// The host could not stop it.
     Failed,
@@ -141,7 +141,7 @@ pub(super) fn follow(document: &Value) -> Follow {
     match result(document, event) {
         None => Follow::Running,
         Some("Success") => Follow::Done,
-        Some(result) => Follow::Failed(format!("its host says {}", printable(result, 40))),
+        Some(result) => Follow::Failed(format!("its host reports {}", printable(result, 40))),
     }
 }
 

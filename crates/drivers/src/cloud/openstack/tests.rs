@@ -193,7 +193,7 @@ fn the_catalog_names_one_public_endpoint_of_the_region() {
     assert_eq!(split("nonsense"), ("nonsense", ""));
 }
 
-/// Values that a field may have at a version that nobody has seen.
+/// Values that a field may have at a version that is not known here.
 fn any_value() -> impl Strategy<Value = Value> {
     prop_oneof![
         Just(Value::Null),

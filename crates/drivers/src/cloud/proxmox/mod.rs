@@ -1,6 +1,6 @@
 //! Driver `proxmox`: virtual machines of Proxmox VE, with an API token.
 //!
-//! `stopped` is said of a hibernated VM too, by a cluster that has lost its quorum of what it knew last, and while HA is about to start the VM
+//! `stopped` is reported of a hibernated VM too, by a cluster that has lost its quorum of what it knew last, and while HA is about to start the VM
 //! elsewhere. So an Off is read from the node that owns the VM, beside no lock, with a quorum, that node online, and HA not at work on it.
 
 mod facts;
