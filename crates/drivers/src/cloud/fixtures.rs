@@ -17,13 +17,13 @@ use tokio::net::{TcpListener, TcpStream};
 type Answers = HashMap<String, Vec<(String, String, String)>>;
 
 /// Answers that are none: the connection is closed, or nothing comes.
-pub(super) const HANGS_UP: &str = "hangs up";
-pub(super) const SAYS_NOTHING: &str = "says nothing";
+pub(crate) const HANGS_UP: &str = "hangs up";
+pub(crate) const SAYS_NOTHING: &str = "says nothing";
 
 /// A service.
-pub(super) struct Service {
+pub(crate) struct Service {
     /// `http://127.0.0.1:PORT`.
-    pub(super) url: String,
+    pub(crate) url: String,
     answers: Arc<Mutex<Answers>>,
     asked: Arc<Mutex<Vec<String>>>,
 }
@@ -33,7 +33,7 @@ fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Service {
-    pub(super) async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let (answers, asked) = (Arc::<Mutex<Answers>>::default(), Arc::default());
@@ -52,7 +52,7 @@ impl Service {
     }
 
     /// From now on this request is answered like this; more than once: one after the other.
-    pub(super) fn answer(&self, request: &str, status: &str, headers: &str, body: impl ToString) {
+    pub(crate) fn answer(&self, request: &str, status: &str, headers: &str, body: impl ToString) {
         let answer = (status.to_owned(), headers.to_owned(), body.to_string());
         lock(&self.answers)
             .entry(request.to_owned())
@@ -61,18 +61,18 @@ impl Service {
     }
 
     /// The same in place of the answers before.
-    pub(super) fn now(&self, request: &str, status: &str, headers: &str, body: impl ToString) {
+    pub(crate) fn now(&self, request: &str, status: &str, headers: &str, body: impl ToString) {
         lock(&self.answers).remove(request);
         self.answer(request, status, headers, body);
     }
 
     /// Heads and bodies of all requests since this was asked last.
-    pub(super) fn asked(&self) -> Vec<String> {
+    pub(crate) fn asked(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.asked))
     }
 
     /// What a driver is made of that talks to it.
-    pub(super) fn parts(&self, node: NodeFacts, secret: &[(&'static str, &str)]) -> Parts {
+    pub(crate) fn parts(&self, node: NodeFacts, secret: &[(&'static str, &str)]) -> Parts {
         let loopback = vec!["127.0.0.0/8".parse().expect("a range")];
         let keys: Vec<&'static str> = secret.iter().map(|(key, _)| *key).collect();
         let data: BTreeMap<String, Vec<u8>> = secret

@@ -7,7 +7,7 @@
 pub mod account;
 pub mod errors;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 pub mod io;
 pub mod kind;
 pub mod openstack;

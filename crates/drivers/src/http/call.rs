@@ -82,3 +82,77 @@ impl Call {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::NodeFacts;
+    use crate::clock::Clock;
+    use crate::cloud::fixtures::Service;
+    use crate::http::{Client, Target};
+    use std::sync::Arc;
+
+    async fn client(service: &Service) -> Client {
+        let secret = [("username", "u"), ("password", "p")];
+        let parts = service.parts(NodeFacts::named("worker-1"), &secret);
+        let target = Target {
+            address: parts.address,
+            tls: None,
+            credentials: parts.credentials,
+            rules: parts.rules,
+        };
+        Client::new(Arc::new(target), Clock::SYSTEM)
+    }
+
+    #[tokio::test]
+    async fn a_redfish_service_is_sent_what_it_always_was() {
+        let service = Service::new().await;
+        let host = service.url.trim_start_matches("http://");
+        let always = format!(
+            "host: {host}\r\nuser-agent: node-fencing-operator/{}\r\naccept: application/json\r\n\
+             accept-encoding: identity\r\nodata-version: 4.0\r\nauthorization: Basic dTpw\r\n",
+            env!("CARGO_PKG_VERSION")
+        );
+        let mut client = client(&service).await;
+        client.get("/redfish/v1/").await.expect("an answer");
+        let body = Bytes::from_static(b"{}");
+        client.post("/reset", body).await.expect("an answer");
+        let json = "content-type: application/json\r\ncontent-length: 2\r\n";
+        let expected = [
+            format!("GET /redfish/v1/ HTTP/1.1\r\n{always}\r\n"),
+            format!("POST /reset HTTP/1.1\r\n{always}{json}\r\n{{}}"),
+        ];
+        assert_eq!(service.asked(), expected);
+    }
+
+    #[tokio::test]
+    async fn a_call_has_its_own_headers_form_and_limit() {
+        let service = Service::new().await;
+        service.answer("PUT /stop", "200 OK", "X-Token: secret-token\r\n", "12345");
+        let name = HeaderName::from_static("x-auth");
+        let call = Call::new(Method::PUT, "/stop")
+            .with_form("a=1")
+            .with_header(name, HeaderValue::from_static("opens"));
+        let mut client = client(&service).await;
+        let reply = client.command(&call).await.expect("an answer");
+        assert_eq!(reply.headers["x-token"], "secret-token");
+        assert_eq!(reply.body.as_deref(), Ok(&b"12345"[..]));
+        assert!(!format!("{:?}{call:?}", reply.headers).contains("secret-token"));
+        assert!(!format!("{call:?}").contains("opens"));
+        let asked = service.asked().concat();
+        for part in [
+            "\r\nx-auth: opens\r\n",
+            "\r\ncontent-type: application/x-www-form-urlencoded\r\n",
+            "\r\n\r\na=1",
+        ] {
+            assert!(asked.contains(part), "{asked}");
+        }
+        for without in ["odata", "authorization"] {
+            assert!(!asked.contains(without), "{asked}");
+        }
+        let short = call.with_body_of_at_most(4);
+        let reply = client.ask(&short).await.expect("an answer");
+        let error = reply.body.expect_err("too long");
+        assert!(error.to_string().contains("longer than 4 bytes"), "{error}");
+    }
+}
