@@ -34,7 +34,7 @@ use fencing_core::reading::Identity;
 use fencing_core::select::serves;
 use fencing_drivers::address::AddressRules;
 use fencing_drivers::clock::Clock;
-use fencing_drivers::{FenceDriver, NodeFacts, targets};
+use fencing_drivers::{FenceDriver, NodeFacts, targets_of};
 use jiff::Timestamp;
 use kube::Client;
 use rustix::process::{Resource, getrlimit};
@@ -263,7 +263,7 @@ fn wires(devices: &[&FenceDevice], nodes: &[NodeView]) -> Vec<Wire> {
             device: device.metadata.name.clone().unwrap_or_default(),
             node: name.to_owned(),
             node_exists: node.is_some(),
-            targets: targets(
+            targets: targets_of(
                 device,
                 &node.map_or_else(|| NodeFacts::named(name), NodeFacts::from),
             ),

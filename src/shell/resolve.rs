@@ -28,7 +28,7 @@ use fencing_core::verification::{Require, Verification};
 use fencing_core::window::{self, Begun, Effective, Unusable, rank};
 use fencing_core::{delay, select, support, taint};
 use fencing_drivers::clock;
-use fencing_drivers::{NodeFacts, targets};
+use fencing_drivers::targets;
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
@@ -234,7 +234,6 @@ fn refuse_the_same_twice(
     devices: &mut [Device],
     fence_devices: &[FenceDevice],
 ) {
-    let facts = NodeFacts::from(node);
     let of_level = |device: &&FenceDevice| {
         let name = device.metadata.name.as_deref();
         devices.iter().any(|own| Some(own.name.as_str()) == name)
@@ -242,7 +241,7 @@ fn refuse_the_same_twice(
     let of_level = fence_devices.iter().filter(of_level);
     let named = of_level.map(|device| {
         let name = device.metadata.name.as_deref().unwrap_or_default();
-        (name, targets(device, &facts))
+        (name, targets(device, node))
     });
     let named: Vec<_> = named.collect();
     let Some(pair) = one_and_the_same(&named) else {

@@ -34,7 +34,7 @@ pub fn outside(world: &World, judge: &Judge, network: &Network) -> Outside {
                 .trim_end_matches(".sim")
                 .to_owned();
             Ok(Arc::new(Driver {
-                target: kind.targets("").concat(),
+                target: kind.targets(&parts.node).concat(),
                 machine,
                 is_welcome: is_welcome(&parts.credentials),
                 call_timeout: parts.call_timeout,

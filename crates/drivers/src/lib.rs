@@ -51,6 +51,7 @@ pub use error::{Advice, DeviceError};
 pub use kind::{DriverKind, NodeFacts, Parts};
 
 use fencing_api::device::{FenceDevice, FenceDeviceSpec};
+use fencing_core::observed::NodeView;
 use fencing_core::reading::{Identity, Reading};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -272,6 +273,11 @@ pub fn kind(spec: &FenceDeviceSpec) -> Option<&dyn DriverKind> {
 }
 
 /// What the device controls, as its settings and the Node name it, without reading a Secret; nothing when they name nothing.
-pub fn targets(device: &FenceDevice, node: &NodeFacts) -> Vec<String> {
+pub fn targets(device: &FenceDevice, node: &NodeView) -> Vec<String> {
+    targets_of(device, &node.into())
+}
+
+/// The same, of a Node that may be deleted.
+pub fn targets_of(device: &FenceDevice, node: &NodeFacts) -> Vec<String> {
     kind(&device.spec).map_or_else(Vec::new, |kind| kind.targets(node))
 }

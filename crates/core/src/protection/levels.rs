@@ -32,8 +32,8 @@ pub struct Devices<'a> {
 
 /// How ready a device (its name) was found for a node; none: its status counts.
 pub type Found<'a> = dyn Fn(&str, &str) -> Option<Readiness> + 'a;
-/// What a device controls for the node of this name, as far as its settings say.
-pub type Targets<'a> = dyn Fn(&FenceDevice, &str) -> Vec<String> + 'a;
+/// What a device controls for the node, as far as its settings and the Node say.
+pub type Targets<'a> = dyn Fn(&FenceDevice, &NodeView) -> Vec<String> + 'a;
 
 /// What the readiness of a level is judged by, beside the status of its devices.
 #[derive(Clone, Copy)]
@@ -162,7 +162,7 @@ impl<'a> Judge<'a> {
     ) -> Option<String> {
         let named = |device: &&'d FenceDevice| {
             let name = device.metadata.name.as_deref().unwrap_or_default();
-            (name, (self.targets)(device, &node.name))
+            (name, (self.targets)(device, node))
         };
         let named: Vec<_> = own.iter().map(named).collect();
         let pair = one_and_the_same(&named)?;

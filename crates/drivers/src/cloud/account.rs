@@ -127,9 +127,12 @@ impl Account {
     }
 }
 
-/// All accounts of this process, by driver, address and Secret, with the version of the Secret.
+/// Driver, address, and name of the Secret.
+type Key = (&'static str, String, String);
+
+/// All accounts of this process, each with the version of its Secret.
 #[derive(Debug, Default)]
-pub struct Accounts(Mutex<HashMap<(&'static str, String, String), (String, Arc<Account>)>>);
+pub struct Accounts(Mutex<HashMap<Key, (String, Arc<Account>)>>);
 
 impl Accounts {
     /// The account that this version of the Secret opens there: another version begins without a token.

@@ -51,7 +51,7 @@ async fn an_ipmi_device_is_host_and_port_and_judged_like_any_other() {
             .expect("a driver");
         assert_eq!(driver.name(), "ipmi");
         assert_eq!(driver.target(), expected);
-        assert_eq!(targets(&device, &NodeFacts::named("w1")), [expected]);
+        assert_eq!(targets_of(&device, &NodeFacts::named("w1")), [expected]);
     }
 }
 

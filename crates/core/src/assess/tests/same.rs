@@ -3,7 +3,7 @@
 use super::*;
 
 /// Its Redfish address, if it has one.
-pub fn target(device: &FenceDevice, _node: &str) -> Vec<String> {
+pub fn target(device: &FenceDevice, _node: &NodeView) -> Vec<String> {
     let redfish = device.spec.drivers.redfish.iter();
     redfish.map(|redfish| redfish.address.clone()).collect()
 }
