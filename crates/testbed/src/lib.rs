@@ -7,6 +7,7 @@
 mod actuator;
 pub mod bench;
 pub mod bmc;
+pub mod cloud;
 pub mod deadline;
 pub mod debian;
 pub mod eventually;

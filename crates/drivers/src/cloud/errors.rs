@@ -107,6 +107,7 @@ impl Failed {
         let Self {
             endpoint,
             request,
+            status,
             retry_after,
             right,
             ..
@@ -135,6 +136,13 @@ impl Failed {
                 endpoint,
                 problem: format!("{request} was refused ({said})"),
                 way_out: "see the machine at its provider".to_owned(),
+            },
+            // A service that fails by itself is asked again.
+            None if status >= 500 => DeviceError::Busy {
+                endpoint,
+                request,
+                said,
+                retry_after,
             },
             None => DeviceError::Protocol {
                 endpoint,

@@ -10,10 +10,13 @@ use crate::https::{Body, body_of};
 
 /// Status, headers and JSON text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) headers: Vec<(HeaderName, String)>,
-    pub(super) text: String,
+pub struct Answer {
+    /// Its status.
+    pub status: u16,
+    /// Its headers.
+    pub headers: Vec<(HeaderName, String)>,
+    /// Its body.
+    pub text: String,
 }
 
 impl Answer {
@@ -22,7 +25,8 @@ impl Answer {
         Self::text(200, resource.to_string()).with(ALLOW, "GET, HEAD")
     }
 
-    pub(super) fn text(status: u16, text: impl Into<String>) -> Self {
+    /// This status and this body.
+    pub fn text(status: u16, text: impl Into<String>) -> Self {
         Self {
             status,
             headers: Vec::new(),
@@ -30,7 +34,9 @@ impl Answer {
         }
     }
 
-    pub(super) fn with(mut self, name: HeaderName, value: impl Into<String>) -> Self {
+    /// The same with this header.
+    #[must_use]
+    pub fn with(mut self, name: HeaderName, value: impl Into<String>) -> Self {
         self.headers.retain(|(other, _)| *other != name);
         self.headers.push((name, value.into()));
         self
@@ -73,7 +79,7 @@ impl Answer {
         }
     }
 
-    pub(super) fn into_response(self) -> Response<Body> {
+    pub(crate) fn into_response(self) -> Response<Body> {
         let mut response = Response::new(body_of(self.text.clone()));
         *response.status_mut() =
             http::StatusCode::from_u16(self.status).expect("a status of the BMC is one");

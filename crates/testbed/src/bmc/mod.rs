@@ -29,6 +29,7 @@ mod service;
 mod tests;
 
 use std::{
+    collections::HashMap,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::Arc,
     time::Duration,
@@ -36,6 +37,8 @@ use std::{
 
 use anyhow::Result;
 
+pub use self::answer::Answer;
+pub(crate) use self::nonsense::replace;
 use self::service::{Service, Stage};
 pub use self::{
     faults::{Accepted, Advertise, BmcFaults, Certificate, Nonsense, Reading, Reply, Which},
@@ -71,6 +74,23 @@ impl Default for Credentials {
     }
 }
 
+/// What a service at this address can show in place of the right certificate, and that one.
+pub(crate) fn certificates(address: IpAddr, ca: &BmcCa) -> Result<HashMap<Certificate, Leaf>> {
+    let other = IpAddr::V4(Ipv4Addr::new(127, 255, 255, 254));
+    let stranger = BmcCa::new("nobody's authority")?;
+    let certificates = [
+        (Certificate::Own, ca.serving(&[address], &[])?),
+        (Certificate::Swapped, ca.serving(&[address], &[])?),
+        (Certificate::Expired, ca.serving_expired(address)?),
+        (Certificate::Untrusted, stranger.serving(&[address], &[])?),
+        (Certificate::OtherAddress, ca.serving(&[other], &[])?),
+    ];
+    let certificates = certificates
+        .into_iter()
+        .map(|(which, identity)| Ok((which, Leaf::new(&identity)?)));
+    certificates.collect()
+}
+
 /// A running BMC. It ends when dropped.
 pub struct Bmc {
     server: Server,
@@ -86,19 +106,7 @@ impl Bmc {
         credentials: Credentials,
         ca: &BmcCa,
     ) -> Result<Self> {
-        let other = IpAddr::V4(Ipv4Addr::new(127, 255, 255, 254));
-        let stranger = BmcCa::new("nobody's authority")?;
-        let certificates = [
-            (Certificate::Own, ca.serving(&[address], &[])?),
-            (Certificate::Swapped, ca.serving(&[address], &[])?),
-            (Certificate::Expired, ca.serving_expired(address)?),
-            (Certificate::Untrusted, stranger.serving(&[address], &[])?),
-            (Certificate::OtherAddress, ca.serving(&[other], &[])?),
-        ];
-        let certificates = certificates
-            .into_iter()
-            .map(|(which, identity)| Ok((which, Leaf::new(&identity)?)));
-        let certificates = certificates.collect::<Result<_>>()?;
+        let certificates = certificates(address, ca)?;
         let service = Arc::new(Service::new(power, credentials, certificates));
         let server = Server::start(address, Some(443), service.clone())?;
         Ok(Self {

@@ -33,7 +33,7 @@ impl Nonsense {
 }
 
 /// Makes the response out of the answer that would have been right.
-pub(super) fn replace(what: &Nonsense, answer: Answer) -> Result<Response<Body>, Cut> {
+pub(crate) fn replace(what: &Nonsense, answer: Answer) -> Result<Response<Body>, Cut> {
     Ok(match what {
         Nonsense::Close => return Err(Cut::Close),
         Nonsense::Reset => return Err(Cut::Reset),

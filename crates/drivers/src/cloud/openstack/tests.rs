@@ -81,10 +81,12 @@ fn an_instance_is_off_by_three_fields_and_its_status() {
     ] {
         assert_eq!(state(kept), Ok(PowerState::Unknown), "{kept}");
     }
-    assert!(
-        facts::server(&stopped(), REQUEST).is_err(),
-        "of another instance"
-    );
+}
+
+#[test]
+fn a_server_of_another_id_is_no_answer() {
+    let other = facts::server(&stopped(), REQUEST).expect_err("of another instance");
+    assert!(other.contains(ID), "{other}");
 }
 
 #[test]

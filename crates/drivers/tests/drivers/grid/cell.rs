@@ -61,14 +61,14 @@ pub struct Midway {
 
 impl Bench {
     pub fn new(
-        driver: impl FenceDriver + 'static,
+        driver: Arc<dyn FenceDriver>,
         machine: &Arc<Plug>,
         device: Arc<impl Send + Sync + 'static>,
         commands: impl Fn() -> Vec<bool> + Send + Sync + 'static,
     ) -> Self {
         Self {
             targets: vec![driver.target()],
-            driver: Arc::new(driver),
+            driver,
             machine: Arc::clone(machine),
             rule: IdentityRule::Is(UUID.to_owned()),
             commands: Box::new(commands),

@@ -297,7 +297,7 @@ fn device(make: impl FnOnce(Made) -> Made + Send + 'static) -> Cell {
             let commands = asked.power_commands();
             commands.iter().map(|one| one.control == 0).collect()
         };
-        let bench = Bench::new(driver, &machine, Arc::clone(&bmc), commands);
+        let bench = Bench::new(Arc::new(driver), &machine, Arc::clone(&bmc), commands);
         if !made.reboots {
             return bench;
         }

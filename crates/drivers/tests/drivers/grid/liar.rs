@@ -97,7 +97,7 @@ async fn a_driver_that_always_says_off_passes_no_row() {
         let liar = Liar::default();
         let sent = Arc::clone(&liar.commands);
         let commands = move || vec![true; sent.load(Ordering::Relaxed)];
-        let bench = Bench::new(liar, &machine(), Arc::new(()), commands);
+        let bench = Bench::new(Arc::new(liar), &machine(), Arc::new(()), commands);
         let shown = verdict.shown(&bench).await;
         // That the device lies is the fault there, and what is shared is refused whatever it says.
         let is_earned = matches!(verdict, Verdict::Contradicted | Verdict::Shared);

@@ -94,7 +94,7 @@ fn word(runs: bool) -> Cell {
 
 fn human(word: Result<ValidConfirmation, String>) -> Bench {
     let manual = Manual::new(word, Clock::SYSTEM);
-    let bench = Bench::new(manual, &machine(), Arc::new(()), Vec::new);
+    let bench = Bench::new(Arc::new(manual), &machine(), Arc::new(()), Vec::new);
     Bench {
         rule: IdentityRule::Skip,
         ..bench

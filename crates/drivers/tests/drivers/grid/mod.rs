@@ -5,6 +5,7 @@
 //! for a driver, or at the test that shows it elsewhere.
 
 mod cell;
+mod cloud;
 mod course;
 mod ipmi;
 mod liar;
@@ -25,11 +26,13 @@ use verdict::Verdict;
 /// How a driver's device gets a fault.
 type Provoke = fn(Fault) -> Cell;
 /// The columns.
-const DRIVERS: [(&str, Provoke); 4] = [
+const DRIVERS: [(&str, Provoke); 6] = [
     ("redfish", redfish::provoke),
     ("ipmi", ipmi::provoke),
     ("pdu", pdu::provoke),
     ("manual", manual::provoke),
+    ("openstack", cloud::openstack),
+    ("proxmox", cloud::proxmox),
 ];
 
 /// A cell of the grid.

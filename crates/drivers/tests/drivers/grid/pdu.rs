@@ -142,7 +142,9 @@ impl Scripted {
         } = self;
         let asked = Arc::clone(&agent);
         let pdu = driver(agent.settings(), patience);
-        unnamed(Bench::new(pdu, &machine, agent, move || asked.hard_offs()))
+        unnamed(Bench::new(Arc::new(pdu), &machine, agent, move || {
+            asked.hard_offs()
+        }))
     }
 }
 
@@ -175,7 +177,12 @@ async fn closed_port() -> Bench {
     let address = (own_address(), 161).into();
     let pdu = settings(address, json!({}), &[("community", COMMUNITY)]);
     let pdu = driver(pdu, ENDLESS);
-    unnamed(Bench::new(pdu, &machine(), Arc::new(()), Vec::new))
+    unnamed(Bench::new(
+        Arc::new(pdu),
+        &machine(),
+        Arc::new(()),
+        Vec::new,
+    ))
 }
 
 fn at(host: &'static str) -> Cell {
@@ -184,7 +191,12 @@ fn at(host: &'static str) -> Cell {
         let host = json!({"address": host});
         let pdu = settings(address, host, &[("community", COMMUNITY)]);
         let pdu = driver(pdu, ENDLESS);
-        unnamed(Bench::new(pdu, &machine(), Arc::new(()), Vec::new))
+        unnamed(Bench::new(
+            Arc::new(pdu),
+            &machine(),
+            Arc::new(()),
+            Vec::new,
+        ))
     })
 }
 
@@ -293,5 +305,10 @@ async fn version_3(user: &str, password: &str) -> Bench {
     let rack = Rack::new().await;
     let pdu = rack.v3(json!({}), user, password, PRIVACY_PASSWORD);
     let machine = rack.machine();
-    unnamed(Bench::new(pdu, &machine, Arc::new(rack), Vec::new))
+    unnamed(Bench::new(
+        Arc::new(pdu),
+        &machine,
+        Arc::new(rack),
+        Vec::new,
+    ))
 }

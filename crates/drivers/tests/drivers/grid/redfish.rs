@@ -315,7 +315,7 @@ fn device(make: impl FnOnce(Made) -> Made + Send + 'static) -> Cell {
                 .map(|one| one.reset_type == "ForceOff")
                 .collect()
         };
-        let bench = Bench::new(driver, &machine, Arc::clone(&bmc), commands);
+        let bench = Bench::new(Arc::new(driver), &machine, Arc::clone(&bmc), commands);
         if !made.reboots {
             return bench;
         }

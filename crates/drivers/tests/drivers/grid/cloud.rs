@@ -1,0 +1,359 @@
+//! The faults of clouds and hypervisors: each of our own, over TLS, with a CA that is checked.
+
+use super::cell::{BROADCAST, Bench, Cell, ENDLESS, SHORT, machine};
+use super::rows::Fault;
+use crate::device::local_rules;
+use fencing_api::device::{OpenstackDriver, ProxmoxDriver};
+use fencing_drivers::address::Address;
+use fencing_drivers::clock::Clock;
+use fencing_drivers::credentials::Credentials;
+use fencing_drivers::tls::CertificateCheck;
+use fencing_drivers::{DriverKind, NodeFacts, Parts};
+use fencing_testbed::bmc::{BmcCa, Certificate, Effect, Nonsense};
+use fencing_testbed::cloud::openstack::{self, Openstack};
+use fencing_testbed::cloud::proxmox::{self, Proxmox};
+use fencing_testbed::cloud::{Access, Beside, Cloud, CloudFaults, Page, Shown, Taken, Which};
+use fencing_testbed::https::Line;
+use fencing_testbed::power::Power;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+const TCP: &str = "TCP and TLS see to it";
+const NO_LINKS: &str = "its paths are built, and none is followed";
+
+/// What differs between the providers.
+pub struct Column<P> {
+    page: fn() -> P,
+    /// Its settings for this URL.
+    kind: fn(Value) -> Box<dyn DriverKind>,
+    /// Name of its field with the URL.
+    url: &'static str,
+    /// Keys and values of its Secret.
+    secret: [(&'static str, &'static str); 2],
+    /// Provider ID of the Node whose machine has this UUID.
+    provider_id: fn(&str) -> String,
+    /// How these come about, or why they do not.
+    odd: fn(Fault) -> Odd,
+}
+
+/// How a fault comes about that not every provider has.
+enum Odd {
+    Beside(Beside),
+    Never(&'static str),
+    Elsewhere(&'static str, &'static str),
+}
+
+fn settings<K: DriverKind + serde::de::DeserializeOwned + 'static>(
+    value: Value,
+) -> Box<dyn DriverKind> {
+    Box::new(serde_json::from_value::<K>(value).expect("settings"))
+}
+
+pub fn proxmox(fault: Fault) -> Cell {
+    const COLUMN: Column<Proxmox> = Column {
+        page: || Proxmox,
+        kind: settings::<ProxmoxDriver>,
+        url: "address",
+        secret: [
+            ("tokenID", proxmox::TOKEN[0]),
+            ("tokenSecret", proxmox::TOKEN[1]),
+        ],
+        provider_id: |_| format!("proxmox://lab/{}", proxmox::VM),
+        odd: |fault| match fault {
+            Fault::Sleeping => Odd::Beside(Beside::Memory),
+            Fault::PowerFaultBit => Odd::Beside(Beside::OldReport),
+            Fault::ControlFaultBit => Odd::Beside(Beside::AtWork),
+            Fault::InterlockBit => Odd::Beside(Beside::CutOff),
+            Fault::WrongSystem | Fault::ZeroUuid => Odd::Beside(Beside::Nothing),
+            _ => Odd::Never(NO_LINKS),
+        },
+    };
+    COLUMN.provoke(fault)
+}
+
+pub fn openstack(fault: Fault) -> Cell {
+    const CALLS: &str = "crates/drivers/src/cloud/openstack/tests/calls.rs";
+    const TESTS: &str = "crates/drivers/src/cloud/openstack/tests.rs";
+    const COLUMN: Column<Openstack> = Column {
+        page: || Openstack,
+        kind: settings::<OpenstackDriver>,
+        url: "authURL",
+        secret: [
+            ("applicationCredentialID", openstack::CREDENTIAL[0]),
+            ("applicationCredentialSecret", openstack::CREDENTIAL[1]),
+        ],
+        provider_id: |uuid| format!("openstack:///{uuid}"),
+        odd: |fault| match fault {
+            Fault::Sleeping => {
+                Odd::Elsewhere(TESTS, "an_instance_is_off_by_three_fields_and_its_status")
+            }
+            Fault::PowerFaultBit => Odd::Beside(Beside::OldReport),
+            Fault::ControlFaultBit => Odd::Beside(Beside::AtWork),
+            Fault::WrongSystem | Fault::ZeroUuid => {
+                Odd::Elsewhere(TESTS, "a_server_of_another_id_is_no_answer")
+            }
+            Fault::LinkElsewhere => Odd::Elsewhere(CALLS, "a_token_goes_to_no_other_host"),
+            Fault::InterlockBit => Odd::Never("Nova answers for all of its hosts alike"),
+            _ => Odd::Never("no next page is followed"),
+        },
+    };
+    COLUMN.provoke(fault)
+}
+
+impl<P: Page> Column<P> {
+    /// How the fault comes about, if it does.
+    fn provoke(&'static self, fault: Fault) -> Cell {
+        let with = |change: fn(&mut CloudFaults)| {
+            self.device(Made {
+                change: Box::new(change),
+                ..Made::default()
+            })
+        };
+        match fault {
+            Fault::ClosedPort => self.device(Made::on(Line::Refused)),
+            Fault::BlackHole => self.device(Made::on(Line::Dark)),
+            Fault::AllDark => self.device(Made {
+                is_off: true,
+                ..Made::on(Line::Dark)
+            }),
+            Fault::NoRoute => self.device(Made::at(BROADCAST)),
+            Fault::NoSuchName => self.device(Made::at("cloud.invalid")),
+            Fault::Loss
+            | Fault::Duplicates
+            | Fault::Reordering
+            | Fault::CorruptPackets
+            | Fault::WrongSource
+            | Fault::Replay
+            | Fault::ZeroTags => Cell::Never(TCP),
+            Fault::Slow => self.device(Made {
+                change: Box::new(|faults| faults.latency = Duration::from_millis(500)),
+                call_timeout: Duration::from_secs(6),
+                ..Made::default()
+            }),
+            Fault::OneSession | Fault::SessionsExhausted => Cell::Never("a token opens no session"),
+            Fault::NodeBusy => Cell::Never("it says so by a status"),
+            Fault::Restored | Fault::TwoNodes => self.device(Made::default()),
+            Fault::Reboot => self.device(Made {
+                reboots: true,
+                is_off: true,
+                ..Made::default()
+            }),
+            Fault::WrongUser => self.device(Made {
+                spoils: Some(0),
+                ..Made::default()
+            }),
+            Fault::WrongPassword => self.device(Made {
+                spoils: Some(1),
+                ..Made::default()
+            }),
+            Fault::LockedAccount => with(|faults| faults.access = Access::Refused),
+            Fault::Privilege => with(|faults| faults.access = Access::ReadOnly),
+            Fault::OffIgnored | Fault::OffLandsLate => {
+                with(|faults| faults.effect = Effect::Ignored)
+            }
+            Fault::Lies | Fault::StaleReadings => with(|faults| {
+                faults.effect = Effect::Ignored;
+                faults.shown = Shown::Says(false);
+            }),
+            Fault::Flapping => with(|faults| faults.shown = Shown::Cycle(vec![false, false, true])),
+            Fault::AlreadyOff => self.device(Made::default()),
+            Fault::AlreadyOffSaysARunningMachine => with(|faults| faults.taken = Taken::Already),
+            Fault::NoForceOff => with(|faults| faults.taken = Taken::Refused),
+            Fault::CertificateChanged => self.device(Made {
+                is_pinned: true,
+                change: Box::new(|faults| faults.certificate = Certificate::Swapped),
+                ..Made::default()
+            }),
+            Fault::CertificateExpired => with(|faults| faults.certificate = Certificate::Expired),
+            Fault::Plaintext => with(|faults| faults.certificate = Certificate::Plaintext),
+            Fault::PowerFaultBit
+            | Fault::ControlFaultBit
+            | Fault::InterlockBit
+            | Fault::Sleeping
+            | Fault::WrongSystem
+            | Fault::ZeroUuid
+            | Fault::LinkElsewhere
+            | Fault::EndlessNextLink => self.odd(fault),
+            _ => self.answers(fault),
+        }
+    }
+
+    fn odd(&'static self, fault: Fault) -> Cell {
+        let beside = match (self.odd)(fault) {
+            Odd::Never(why) => return Cell::Never(why),
+            Odd::Elsewhere(file, test) => return Cell::Elsewhere(file, test),
+            Odd::Beside(beside) => beside,
+        };
+        let uuid = match fault {
+            Fault::WrongSystem => Some("99999999-2222-4333-8444-555555555555"),
+            Fault::ZeroUuid => Some("00000000-0000-0000-0000-000000000000"),
+            _ => None,
+        };
+        self.device(Made {
+            is_off: beside != Beside::Nothing,
+            change: Box::new(move |faults| {
+                faults.beside = beside;
+                faults.uuid = uuid.map(str::to_owned);
+            }),
+            ..Made::default()
+        })
+    }
+
+    /// Answers that cannot be used. Wherever a state is in them, it is off, and the machine runs.
+    fn answers(&'static self, fault: Fault) -> Cell {
+        let what = match fault {
+            Fault::Status503 => Nonsense::Status(503, Some(30)),
+            Fault::Status429 => Nonsense::Status(429, Some(30)),
+            Fault::Status500 => Nonsense::Status(500, None),
+            Fault::BadJson => Nonsense::BadJson,
+            Fault::Html => Nonsense::Html,
+            Fault::Empty => Nonsense::Empty,
+            Fault::Truncated => Nonsense::Truncated,
+            Fault::Huge => Nonsense::Padded(100_000_000),
+            Fault::Endless => Nonsense::EndlessChunks,
+            Fault::Deep => Nonsense::Deep(10_000),
+            Fault::Packed => Nonsense::Gzip,
+            Fault::Redirect => Nonsense::Redirect(307, "https://127.0.0.1:9/".to_owned()),
+            _ => {
+                let change = |faults: &mut CloudFaults| faults.shown = Shown::Twice(false);
+                return self.device(Made {
+                    change: Box::new(change),
+                    ..Made::default()
+                });
+            }
+        };
+        self.device(Made {
+            change: Box::new(|faults| {
+                faults.shown = Shown::Says(false);
+                faults.replies.push((Which::State, what));
+            }),
+            ..Made::default()
+        })
+    }
+
+    /// A provider like this.
+    fn device(&'static self, made: Made) -> Cell {
+        Cell::of(async move {
+            let machine = machine();
+            machine.set_power(!made.is_off);
+            let ca = BmcCa::new("Clouds of the grid").unwrap();
+            let cloud = Cloud::start(address(), machine.clone(), (self.page)(), &ca).unwrap();
+            let cloud = Arc::new(cloud);
+            let elsewhere = made.address.map(|host| format!("https://{host}"));
+            let url = elsewhere.unwrap_or_else(|| cloud.url());
+            let verification = match made.is_pinned {
+                true => CertificateCheck::Pinned(cloud.fingerprint().parse().unwrap()),
+                false => CertificateCheck::Full {
+                    ca_bundle_pem: Some(ca.pem().into_bytes()),
+                },
+            };
+            let driver = (self.kind)(json!({self.url: url}))
+                .make(Parts {
+                    node: NodeFacts {
+                        provider_id: (self.provider_id)(machine.system_uuid()),
+                        system_uuid: machine.system_uuid().to_owned(),
+                        ..NodeFacts::named("node-1")
+                    },
+                    address: Address::parse(&url).unwrap(),
+                    secret: ("cloud".to_owned(), "1".to_owned()),
+                    credentials: self.credentials(made.spoils),
+                    verification,
+                    rules: local_rules(),
+                    call_timeout: made.call_timeout,
+                    command_timeout: made.call_timeout,
+                    past: Default::default(),
+                    keyring: Arc::default(),
+                    accounts: Arc::default(),
+                    clock: Clock::SYSTEM,
+                })
+                .unwrap();
+            cloud.faults(made.change);
+            cloud.set_line(made.line).unwrap();
+            let asked = Arc::clone(&cloud);
+            let commands = move || {
+                let offs = asked.commands().into_iter().filter(|on| !on);
+                offs.map(|_| true).collect()
+            };
+            let bench = Bench::new(driver, &machine, Arc::clone(&cloud), commands);
+            if !made.reboots {
+                return bench;
+            }
+            let line = move |line| {
+                let cloud = Arc::clone(&cloud);
+                move || cloud.set_line(line).unwrap()
+            };
+            bench.befalls(line(Line::Refused), line(Line::Up))
+        })
+    }
+
+    fn credentials(&self, spoils: Option<usize>) -> Arc<Credentials> {
+        let value = |(index, (key, value)): (usize, (&'static str, &'static str))| {
+            let value = match spoils == Some(index) {
+                true => value.replace('e', "f"),
+                false => value.to_owned(),
+            };
+            (key.to_owned(), value.into_bytes())
+        };
+        let data: BTreeMap<String, Vec<u8>> =
+            self.secret.into_iter().enumerate().map(value).collect();
+        let keys = self.secret.map(|(key, _)| key);
+        let credentials = Credentials::with_keys("cloud", &keys, &data, &BTreeMap::new());
+        Arc::new(credentials.unwrap())
+    }
+}
+
+/// What is made.
+struct Made {
+    change: Box<dyn FnOnce(&mut CloudFaults) + Send>,
+    line: Line,
+    address: Option<&'static str>,
+    call_timeout: Duration,
+    /// Which value of the Secret is wrong.
+    spoils: Option<usize>,
+    is_pinned: bool,
+    is_off: bool,
+    reboots: bool,
+}
+
+impl Default for Made {
+    fn default() -> Self {
+        Self {
+            change: Box::new(|_| {}),
+            line: Line::Up,
+            address: None,
+            call_timeout: ENDLESS,
+            spoils: None,
+            is_pinned: false,
+            is_off: false,
+            reboots: false,
+        }
+    }
+}
+
+impl Made {
+    /// The line is like this, and a call that waits does not wait for long.
+    fn on(line: Line) -> Self {
+        let call_timeout = if line == Line::Dark { SHORT } else { ENDLESS };
+        Self {
+            line,
+            call_timeout,
+            ..Self::default()
+        }
+    }
+
+    fn at(address: &'static str) -> Self {
+        Self {
+            address: Some(address),
+            ..Self::default()
+        }
+    }
+}
+
+fn address() -> IpAddr {
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    [127, 85, 0, NEXT.fetch_add(1, Ordering::Relaxed)].into()
+}
