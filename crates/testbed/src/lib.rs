@@ -12,6 +12,7 @@ pub mod deadline;
 pub mod debian;
 pub mod eventually;
 pub mod exchange;
+pub mod fakepve;
 pub mod fetch;
 pub mod https;
 pub mod ipmi;

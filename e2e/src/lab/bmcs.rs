@@ -6,8 +6,14 @@ use std::sync::Arc;
 
 use anyhow::Result;
 
-use super::objects::{ipmi, redfish};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, DeleteParams, PostParams};
+use serde_json::json;
+
+use super::objects::{device_of, ipmi, redfish, tls};
 use super::{Lab, Rig};
+use crate::operator::NAMESPACE;
+use fencing_testbed::fakepve::{FakePve, TOKEN};
 use fencing_testbed::ipmi::{IpmiBmc, Settings, Suite};
 use fencing_testbed::ipmi_peers::{Brand, IpmiPeer};
 use fencing_testbed::power::Power;
@@ -74,6 +80,42 @@ impl Lab {
         self.device(rig, ipmi(peer.address(), Suite::Three)).await?;
         self.devices.has_no_log(rig.machine.name());
         Ok(peer)
+    }
+
+    /// Makes the machines virtual ones of a Proxmox VE cluster that none of us wrote, with one FenceDevice for all of them in place of their BMCs'.
+    pub async fn proxmox(&self) -> Result<FakePve> {
+        let machines: Vec<Arc<dyn Power>> = self.rigs.iter().map(power).collect();
+        let cluster = FakePve::start(
+            Ipv4Addr::LOCALHOST.into(),
+            &machines,
+            &self.ca,
+            self.control_plane.guard(),
+            self.control_plane.files().directory(),
+        )
+        .await?;
+        let [id, secret] = TOKEN;
+        let hosts = json!({"nodefencing.io/allowed-hosts": "127.0.0.0/8"});
+        let secret = json!({
+            "metadata": {"name": "proxmox", "annotations": hosts}, "stringData": {"tokenID": id, "tokenSecret": secret},
+        });
+        let secrets: Api<Secret> = Api::namespaced(self.control_plane.admin(), NAMESPACE);
+        secrets
+            .create(&PostParams::default(), &serde_json::from_value(secret)?)
+            .await?;
+        for rig in &self.rigs {
+            let name = device_of(rig.machine.name());
+            let own = self.api("FenceDevice");
+            own.delete(&name, &DeleteParams::default()).await?;
+            self.devices.has_no_log(rig.machine.name());
+        }
+        let fleet = json!({
+            "nodeSelector": {},
+            "credentialsRef": {"name": "proxmox"},
+            "probe": {"periodSeconds": 30},
+            "proxmox": {"address": cluster.url(), "tls": tls()},
+        });
+        self.apply("FenceDevice", "hypervisors", fleet).await?;
+        Ok(cluster)
     }
 }
 

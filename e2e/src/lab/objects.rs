@@ -98,6 +98,11 @@ impl Lab {
     }
 }
 
+/// How the certificates of the lab's authority are checked.
+pub(super) fn tls() -> Value {
+    json!({"verification": "Full", "caRef": {"name": CA, "key": "ca.crt"}})
+}
+
 /// The FenceDevice of a node's BMC.
 pub(super) fn device_of(node: &str) -> String {
     format!("{node}-bmc")
@@ -105,8 +110,7 @@ pub(super) fn device_of(node: &str) -> String {
 
 /// The part of a FenceDevice that names a Redfish BMC with a certificate of the lab's authority.
 pub(super) fn redfish(url: &str) -> Value {
-    let tls = json!({"verification": "Full", "caRef": {"name": CA, "key": "ca.crt"}});
-    json!({"redfish": {"address": url, "tls": tls}})
+    json!({"redfish": {"address": url, "tls": tls()}})
 }
 
 /// The part of a FenceDevice that names an IPMI BMC.

@@ -79,11 +79,8 @@ impl Lab {
                 .iter()
                 .map(|device| &device.data["status"])
                 .collect();
-            let is_pinned = |status: &&&Value| {
-                let systems = status["systems"].as_array();
-                systems.is_some_and(|systems| !systems.is_empty())
-            };
-            let pinned = statuses.iter().filter(is_pinned).count();
+            let pinned = |status: &&Value| status["systems"].as_array().map_or(0, Vec::len);
+            let pinned: usize = statuses.iter().map(pinned).sum();
             ensure!(pinned >= self.rigs.len(), "they are {statuses:#?}");
             Ok(())
         })

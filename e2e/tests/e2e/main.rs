@@ -36,6 +36,7 @@ mod flux;
 mod hands_off;
 mod human_word;
 mod hung_kubelet;
+mod hypervisor;
 mod image;
 mod interop;
 mod ipmi;

@@ -24,6 +24,7 @@ mod pdu_network;
 mod pdu_snmpd;
 mod power_off;
 mod power_on;
+mod proxmox;
 mod reads;
 mod redfish;
 mod refusals;
