@@ -27,7 +27,7 @@ const NEEDS: [(&str, &[&str]); 4] = [
         "tool",
         &[
             "helm", "flux", "argocd", "skopeo", "cargo", "make", "docker", "apt-get", "export",
-            "fuzz/run", "kubectl",
+            "fuzz/run", "kubectl", "pveum", "openstack",
         ],
     ),
 ];

@@ -22,7 +22,7 @@ pub struct OpenstackDriver {
         extend("x-kubernetes-validations" = [
             rule(
                 "self.contains('@') || self.matches(\
-                 '^https?://([0-9A-Za-z]([-.0-9A-Za-z]*[0-9A-Za-z])?|[[][0-9A-Fa-f:.]+[]])(:[1-9][0-9]{0,4})?(/[-._0-9A-Za-z]+)*/?$')",
+                 '^https?://([0-9A-Za-z]([-.0-9A-Za-z]*[0-9A-Za-z])?|\\\\[[0-9A-Fa-f:.]+\\\\])(:[1-9][0-9]{0,4})?(/[-._0-9A-Za-z]+)*/?$')",
                 "must be a URL without query, fragment and placeholder, like 'https://keystone.example.com:5000/v3'",
             ),
         ])
@@ -51,7 +51,7 @@ pub struct ProxmoxDriver {
         extend("x-kubernetes-validations" = [
             rule(
                 "self.contains('@') || self.matches(\
-                 '^https?://([0-9A-Za-z]([-.0-9A-Za-z]*[0-9A-Za-z])?|[[][0-9A-Fa-f:.]+[]])(:[1-9][0-9]{0,4})?/?$')",
+                 '^https?://([0-9A-Za-z]([-.0-9A-Za-z]*[0-9A-Za-z])?|\\\\[[0-9A-Fa-f:.]+\\\\])(:[1-9][0-9]{0,4})?/?$')",
                 "must be https://host[:port] without placeholder, like 'https://pve.example.com:8006'",
             ),
         ])
