@@ -26,8 +26,19 @@ const NEEDS: [(&str, &[&str]); 4] = [
     (
         "tool",
         &[
-            "helm", "flux", "argocd", "skopeo", "cargo", "make", "docker", "apt-get", "export",
-            "fuzz/run", "kubectl", "pveum", "openstack",
+            "helm",
+            "flux",
+            "argocd",
+            "skopeo",
+            "cargo",
+            "make",
+            "docker",
+            "apt-get",
+            "export",
+            "fuzz/run",
+            "kubectl",
+            "pveum",
+            "openstack",
         ],
     ),
 ];

@@ -356,6 +356,7 @@ impl FenceSession for Session {
                 model: None,
                 firmware: None,
                 power_restore_policy: None,
+                restarter: None,
                 certificate_expiry: None,
                 off_denied: None,
                 cipher_suites: Vec::new(),

@@ -19,7 +19,8 @@ use super::selector::LabelSelector;
 
 pub use super::clouds::{OpenstackDriver, ProxmoxDriver};
 pub use super::device_status::{
-    BmcInfo, DeviceNodes, FenceDeviceStatus, PinnedSystem, PositiveControl, PowerState, SystemInfo,
+    BmcInfo, DeviceNodes, FenceDeviceStatus, PinnedSystem, PositiveControl, PowerState, Restarter,
+    SystemInfo,
 };
 pub use super::drivers::{Drivers, IpmiDriver, IpmiPrivilege, ManualDriver, Reads, RedfishDriver};
 pub use super::later_drivers::{

@@ -90,6 +90,11 @@ pub struct FenceDeviceStatus {
     #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["nodeName"]))]
     pub positive_controls: Vec<PositiveControl>,
 
+    /// What turns the machine of a node on again by itself, as its provider says; nodes without such a thing are left out. Nothing is decided by it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["nodeName"]))]
+    pub restarters: Vec<Restarter>,
+
     /// The device's nodes in numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<DeviceNodes>,
@@ -193,6 +198,18 @@ pub struct PositiveControl {
 
 fn on_or_off(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "enum": ["On", "Off"]})
+}
+
+/// What turns one node's machine on again by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Restarter {
+    /// The Node.
+    #[schemars(length(min = 1, max = 253))]
+    pub node_name: String,
+    /// What it is, like `Proxmox HA`, an Auto Scaling group and its name.
+    #[schemars(length(min = 1, max = 128))]
+    pub by: String,
 }
 
 /// The device's nodes in numbers.

@@ -197,6 +197,8 @@ impl Command {
 /// How much a probe looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
+    /// A list of many machines will do, where there is one: the device has shown this machine running in this boot.
+    Listed,
     /// What a fence would need.
     Needed,
     /// Also what only people want to know: the device's clock.
@@ -216,6 +218,8 @@ pub struct Probe {
     pub firmware: Option<String>,
     /// What the machine does when power returns: `AlwaysOn`, `AlwaysOff`, `LastState`.
     pub power_restore_policy: Option<String>,
+    /// What turns the machine on again by itself, as its provider says; none: nothing that it knows of.
+    pub restarter: Option<String>,
     /// When the device's certificate expires, where that would end the connection.
     pub certificate_expiry: Option<Timestamp>,
     /// What stands in the way of a hard power-off; none when the device offers it.

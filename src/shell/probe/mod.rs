@@ -161,11 +161,16 @@ impl Prober {
     }
 
     /// How the next look at a pair is made (time since boot).
-    fn look(&self, device: &FenceDevice, pair: &Pair, now: Duration) -> (Extent, Freshness) {
+    fn look(
+        &self,
+        device: &FenceDevice,
+        pair: &Pair,
+        boot_id: &str,
+        now: Duration,
+    ) -> (Extent, Freshness) {
         let known = self.known();
         let known = known.get(pair);
-        let clock_read = known.and_then(|known| known.clock);
-        let extent = extent(device, clock_read.map(|(at, _)| at), now);
+        let extent = extent(device, known, boot_id, now);
         (extent, freshness(known, extent))
     }
 
@@ -255,6 +260,14 @@ impl Known {
         self.finding.as_deref().filter(|it| it.is_of(device))
     }
 
+    /// It was read On in this boot, and answered last.
+    fn has_shown_on(&self, boot_id: &str) -> bool {
+        let finding = self.finding.as_ref();
+        let row = self.control.as_ref();
+        finding.is_some_and(|it| it.outcome.is_ok())
+            && row.is_some_and(|it| it.power_state == PowerState::On && it.boot_id == boot_id)
+    }
+
     /// It read Off while the kubelet renewed its Lease in this boot, and has not read On since.
     fn reads_off_while_running(&self) -> bool {
         let row = self.control.as_ref();
@@ -322,12 +335,17 @@ fn open_request(device: &FenceDevice) -> Option<Timestamp> {
     last.is_none_or(|last| last < at).then_some(at)
 }
 
-/// How much the next probe looks at, when the clock was read at `clock_read` last (time since boot).
-fn extent(device: &FenceDevice, clock_read: Option<Duration>, now: Duration) -> Extent {
-    let is_recent = clock_read.is_some_and(|at| now.saturating_sub(at) < CLOCK_PERIOD);
-    match is_recent && open_request(device).is_none() {
-        true => Extent::Needed,
-        false => Extent::Whole,
+/// How much the next probe looks at, at this time since boot.
+fn extent(device: &FenceDevice, known: Option<&Known>, boot_id: &str, now: Duration) -> Extent {
+    let clock_read = known.and_then(|known| known.clock);
+    let is_recent = clock_read.is_some_and(|(at, _)| now.saturating_sub(at) < CLOCK_PERIOD);
+    if !is_recent || open_request(device).is_some() {
+        return Extent::Whole;
+    }
+    // What shows that the device can tell a running machine from one that is off is read as a proof is (S25).
+    match known.is_some_and(|known| known.has_shown_on(boot_id)) {
+        true => Extent::Listed,
+        false => Extent::Needed,
     }
 }
 
@@ -337,7 +355,7 @@ fn freshness(known: Option<&Known>, extent: Extent) -> Freshness {
     let finding = known.and_then(|known| known.finding.as_deref());
     let is_well = finding.is_some_and(|finding| finding.outcome.is_ok());
     match extent {
-        Extent::Needed if is_well => Freshness::Recent,
+        Extent::Listed | Extent::Needed if is_well => Freshness::Recent,
         _ => Freshness::Now,
     }
 }

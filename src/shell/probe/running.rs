@@ -84,6 +84,7 @@ mod tests {
             model: None,
             firmware: None,
             power_restore_policy: None,
+            restarter: None,
             certificate_expiry: None,
             off_denied: None,
             cipher_suites: Vec::new(),

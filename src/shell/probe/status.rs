@@ -11,7 +11,7 @@ use fencing_api::conditions::{
 };
 use fencing_api::device::{
     BmcInfo, DeviceNodes, FenceDevice, FenceDeviceStatus, PinnedSystem, PositiveControl,
-    PowerState, SystemInfo,
+    PowerState, Restarter, SystemInfo,
 };
 use fencing_core::observed::Ready;
 use fencing_drivers::Probe;
@@ -67,6 +67,7 @@ pub fn render(
     let kept = old.positive_controls.into_iter().filter(|_| is_current);
     let kept = kept.filter(|row| lives(&row.node_name, &row.node_uid));
     status.positive_controls = controls(kept, &judged);
+    status.restarters = restarters(old.restarters, &judged);
     judged
         .iter_mut()
         .for_each(|(_, judgement)| refuse_unkept(judgement, &status));
@@ -139,6 +140,25 @@ fn controls(
         }
     }
     rows.into_values().collect()
+}
+
+/// What turns the machines on again, by the probe of each that answered last.
+fn restarters(old: Vec<Restarter>, judged: &[(Row<'_>, Judgement)]) -> Vec<Restarter> {
+    let mut old: BTreeMap<String, Restarter> = old
+        .into_iter()
+        .map(|it| (it.node_name.clone(), it))
+        .collect();
+    let now =
+        judged.iter().filter_map(
+            |(row, _)| match row.finding.map(|finding| &finding.outcome) {
+                Some(Ok(probe)) => probe.restarter.clone().map(|by| Restarter {
+                    node_name: row.node.to_owned(),
+                    by,
+                }),
+                Some(Err(_)) | None => old.remove(row.node),
+            },
+        );
+    now.take(PINS_MAX).collect()
 }
 
 /// A pin that found no room is no pin, and an incident sees only what is kept: without it the device is not ready.

@@ -285,7 +285,7 @@ impl Task {
         };
         let epoch = epoch_of(device, &node);
         let boot_id = node.status.node_info.boot_id.clone();
-        let how = self.prober.look(device, &pair, now);
+        let how = self.prober.look(device, &pair, &boot_id, now);
         let doubt = self.prober.doubt_of(&pair);
         let name = pair.node.clone();
         let prober = Arc::clone(&self.prober);
@@ -357,7 +357,9 @@ impl Task {
         if let Ok(probe) = &mut outcome {
             match extent {
                 Extent::Whole => known.clock = Some((now, probe.clock)),
-                Extent::Needed => probe.clock = known.clock.and_then(|(_, shown)| shown),
+                Extent::Listed | Extent::Needed => {
+                    probe.clock = known.clock.and_then(|(_, shown)| shown)
+                }
             }
         }
         let named = outcome.as_ref().ok();

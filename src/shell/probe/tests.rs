@@ -19,6 +19,8 @@ use serde_json::{Value, json};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+mod extent;
+
 const OTHER: &str = "4c4c4544-0000-4000-8000-00000000000b";
 
 pub(super) fn prober(context: &Context) -> Prober {

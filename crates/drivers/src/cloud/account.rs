@@ -1,8 +1,9 @@
-//! What all sessions with one login share: its token, and how fast it asks. Never a reading, and never what a machine is.
+//! What all sessions with one login share: its token, and how fast it asks. Never a reading that a proof or a command rests on.
 //!
 //! A provider throttles an account as a whole, and a hundred nodes have one account: so the brake is here, and not at a machine. A power
 //! command counts and never waits, since whether it may be sent was asked before (F12).
 
+use super::fleet::Fleet;
 use crate::address::Address;
 use crate::clock::Clock;
 use std::collections::HashMap;
@@ -55,6 +56,8 @@ pub struct Account {
     /// When the next request may be sent, if there had been no pause.
     next: Mutex<Duration>,
     login: Turn<()>,
+    /// What its lists say, for probes.
+    pub fleet: Fleet,
 }
 
 impl Account {
@@ -64,6 +67,7 @@ impl Account {
             grant: Mutex::default(),
             next: Mutex::default(),
             login: Turn::default(),
+            fleet: Fleet::default(),
         }
     }
 

@@ -8,6 +8,7 @@ pub mod account;
 pub mod errors;
 #[cfg(test)]
 pub(crate) mod fixtures;
+mod fleet;
 pub mod io;
 pub mod kind;
 pub mod openstack;
@@ -55,6 +56,8 @@ pub struct Machine {
     pub at: Address,
     /// Its path there.
     pub path: String,
+    /// What turns it on again by itself.
+    pub restarter: Option<String>,
     /// What runs it, for people: a host, a kind of instance.
     pub model: Option<String>,
 }
@@ -110,6 +113,19 @@ pub trait Provider: fmt::Debug + Send + Sync + Sized + 'static {
         io: &mut Io,
         machine: &Machine,
     ) -> impl Future<Output = Result<Sent, DeviceError>> + Send;
+
+    /// Of these the machines that a list of the provider has, in as few calls as that takes. Such a list may be some seconds old, so it serves
+    /// probes alone; what it leaves out is read by itself.
+    ///
+    /// # Errors
+    /// [`DeviceError`]; there is no list then.
+    fn fleet(
+        &self,
+        _io: &mut Io,
+        _ids: &[MachineId],
+    ) -> impl Future<Output = Result<Vec<(MachineId, Machine)>, DeviceError>> + Send {
+        async { Ok(Vec::new()) }
+    }
 
     /// Where an operation stands.
     ///

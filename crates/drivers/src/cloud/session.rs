@@ -65,10 +65,10 @@ impl<P: Provider> FenceSession for Session<P> {
         async move { Ok(self.switch(Command::On).await?.into()) }.boxed()
     }
 
-    fn probe(&mut self, _: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
+    fn probe(&mut self, extent: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
         let limit = self.limit(self.driver.call_timeout);
         async move {
-            let outcome = limit.on(self.read()).await;
+            let outcome = limit.on(self.look(extent)).await;
             let (reading, machine) = self.concluded(outcome)?;
             Ok(Probe {
                 reading,
@@ -76,6 +76,7 @@ impl<P: Provider> FenceSession for Session<P> {
                 model: machine.model.map(|model| self.io.shown(&model)),
                 firmware: None,
                 power_restore_policy: None,
+                restarter: machine.restarter.map(|it| self.io.shown(&it)),
                 certificate_expiry: self.io.expiry().filter(|_| self.driver.dates_count),
                 off_denied: None,
                 cipher_suites: Vec::new(),
@@ -98,12 +99,33 @@ impl<P: Provider> Session<P> {
         }
     }
 
+    /// The machine by a list, if that is enough and shows it running, or by itself.
+    async fn look(&mut self, extent: Extent) -> Result<(Reading, Machine), DeviceError> {
+        let (driver, account) = (Arc::clone(&self.driver), Arc::clone(&self.io.account));
+        if extent == Extent::Listed {
+            let running = account
+                .fleet
+                .running(&driver.provider, &mut self.io, &driver.id);
+            if let Some(it) = running.await? {
+                let reading = self.reading(&it.machine, it.asked, it.answered);
+                return Ok((reading, it.machine));
+            }
+        }
+        let (reading, machine) = self.read().await?;
+        account.fleet.note(&driver.id, &machine.identity);
+        Ok((reading, machine))
+    }
+
     /// The machine as it is now. The state is no older than the first of the requests that it takes.
     async fn read(&mut self) -> Result<(Reading, Machine), DeviceError> {
         let driver = Arc::clone(&self.driver);
         let asked = driver.clock.since_boot();
         let machine = driver.provider.read(&mut self.io, &driver.id).await?;
-        let answered = driver.clock.since_boot();
+        let reading = self.reading(&machine, asked, driver.clock.since_boot());
+        Ok((reading, machine))
+    }
+
+    fn reading(&self, machine: &Machine, asked: Duration, answered: Duration) -> Reading {
         let shown = |text: &str| self.io.shown(text);
         let said = machine.said.clone().with_texts(shown);
         let Identity {
@@ -115,7 +137,7 @@ impl<P: Provider> Session<P> {
             Some(_) => uuid,
             None => shown(&uuid),
         };
-        let reading = Reading {
+        Reading {
             state: said.state,
             raw: said.raw,
             identity: Identity {
@@ -126,9 +148,8 @@ impl<P: Provider> Session<P> {
             off_parts: Vec::new(),
             asked,
             answered,
-            wall: driver.clock.wall(),
-        };
-        Ok((reading, machine))
+            wall: self.driver.clock.wall(),
+        }
     }
 
     /// All that comes before the command, and the machine as it is.

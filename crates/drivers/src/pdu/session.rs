@@ -351,6 +351,7 @@ impl Session {
             firmware: None,
             certificate_expiry: None,
             power_restore_policy: None,
+            restarter: None,
             cipher_suites: Vec::new(),
             clock: None,
             // Whether the account may write is only known to whoever writes.

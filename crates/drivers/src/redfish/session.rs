@@ -273,6 +273,7 @@ impl Session {
             model: system.model,
             firmware: system.firmware,
             power_restore_policy: system.power_restore_policy,
+            restarter: None,
             certificate_expiry: self.http.expiry().filter(|_| self.driver.dates_count),
             off_denied,
             cipher_suites: Vec::new(),

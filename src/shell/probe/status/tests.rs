@@ -57,6 +57,7 @@ fn answer(uuid: &str) -> Result<Probe, DeviceError> {
         model: Some("R1".to_owned()),
         firmware: None,
         power_restore_policy: None,
+        restarter: None,
         cipher_suites: Vec::new(),
         clock: None,
         certificate_expiry: None,

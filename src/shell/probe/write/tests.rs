@@ -119,6 +119,7 @@ fn answer() -> Probe {
         model: None,
         firmware: None,
         power_restore_policy: None,
+        restarter: None,
         certificate_expiry: None,
         off_denied: None,
         cipher_suites: Vec::new(),
@@ -291,13 +292,22 @@ fn a_request_is_open_until_a_probe_was_made_after_it() {
 #[test]
 fn a_device_s_clock_is_read_now_and_then() {
     let now = CLOCK_PERIOD * 3;
-    let read_ago = |ago: Duration| extent(&device(json!({})), Some(now - ago), now);
-    assert_eq!(extent(&device(json!({})), None, now), Extent::Whole);
+    let read_at = |at: Duration| Known {
+        clock: Some((at, None)),
+        ..Known::default()
+    };
+    let look =
+        |device: &FenceDevice, at: Duration| extent(device, Some(&read_at(at)), "boot-1", now);
+    let read_ago = |ago: Duration| look(&device(json!({})), now - ago);
+    assert_eq!(
+        extent(&device(json!({})), None, "boot-1", now),
+        Extent::Whole
+    );
     assert_eq!(read_ago(CLOCK_PERIOD), Extent::Whole);
     let recently = CLOCK_PERIOD - Duration::from_secs(1);
     assert_eq!(read_ago(recently), Extent::Needed);
     let asked_for = device(json!({PROBE_REQUESTED_AT: "2026-11-22T08:00:00Z"}));
-    assert_eq!(extent(&asked_for, Some(now), now), Extent::Whole);
+    assert_eq!(look(&asked_for, now), Extent::Whole);
 }
 
 /// S5, HOLES D2: Node worker-1 and its device name the machine of another Node. Its pin stays what it was, and its device is not used.

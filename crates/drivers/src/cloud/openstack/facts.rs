@@ -3,7 +3,7 @@
 use super::super::operation::Follow;
 use super::super::words::{Said, Word};
 use crate::error::printable;
-use fencing_core::reading::PowerState;
+use fencing_core::reading::{PowerState, usable_uuid};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use serde_json::Value;
@@ -63,14 +63,37 @@ impl Stop {
 /// It is none, or another one.
 pub(super) fn server(document: &Value, id: &str) -> Result<Server, String> {
     let server = document.get("server").ok_or("it shows no server")?;
-    let word = |name: &str| server.get(name).and_then(Value::as_str);
-    let found = word("id").unwrap_or_default();
+    let found = server.get("id").and_then(Value::as_str).unwrap_or_default();
     if !found.eq_ignore_ascii_case(id) {
         return Err(format!(
             "server {id} was asked for, and it shows \"{}\"",
             printable(found, 63)
         ));
     }
+    Ok(one(server))
+}
+
+/// The servers of a page of a list, by id.
+///
+/// # Errors
+/// It is none.
+pub(super) fn servers(document: &Value) -> Result<Vec<(String, Server)>, String> {
+    let servers = document.get("servers").and_then(Value::as_array);
+    let servers = servers.ok_or("it shows no servers")?;
+    let named = servers.iter().filter_map(|server| {
+        let id = server.get("id")?.as_str().filter(|id| is_id(id))?;
+        Some((id.to_lowercase(), one(server)))
+    });
+    Ok(named.collect())
+}
+
+/// An id, which can stand in a path.
+pub(super) fn is_id(text: &str) -> bool {
+    usable_uuid(text).is_some() && !text.contains(['{', ' '])
+}
+
+fn one(server: &Value) -> Server {
+    let word = |name: &str| server.get(name).and_then(Value::as_str);
     let task = server.get("OS-EXT-STS:task_state");
     let power = server.get("OS-EXT-STS:power_state");
     let said = Said::of(&STATES, "vm_state", word("OS-EXT-STS:vm_state"))
@@ -83,14 +106,14 @@ pub(super) fn server(document: &Value, id: &str) -> Result<Server, String> {
             word("status") == Some("SHUTOFF"),
             format!("status {}", text(server.get("status"))),
         );
-    Ok(Server {
+    Server {
         said,
         host_is_up: word("host_status") == Some("UP"),
         model: server
             .pointer("/flavor/original_name")
             .and_then(Value::as_str)
             .map(|flavor| printable(flavor, 63)),
-    })
+    }
 }
 
 /// The request of the last action, if that is a stop. Of two that began in the same second neither is the last.

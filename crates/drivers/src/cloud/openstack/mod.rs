@@ -15,11 +15,12 @@ use super::{Machine, MachineId, Provider, Sent, unusable};
 use crate::address::Address;
 use crate::http::{Call, Reply};
 use crate::{DeviceError, NodeFacts};
-use facts::Stop;
+use facts::{Server, Stop};
 use fencing_api::device::{OpenstackDriver, TlsSettings};
-use fencing_core::reading::{Identity, usable_uuid};
+use fencing_core::reading::Identity;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use serde_json::{Value, json};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
@@ -30,6 +31,12 @@ const VERSION: &str = "compute 2.84";
 
 /// Actions of an instance that are looked at: Nova lists the newest first, and an instance of years has thousands.
 const ACTIONS_MAX: u32 = 20;
+
+/// Instances of one page of a list, and pages that are asked for: what is beyond is read by itself.
+const PAGE: usize = 100;
+const PAGES_MAX: usize = 50;
+/// Longest page in bytes: an instance takes about 4,000.
+const PAGE_BYTES_MAX: usize = 2 << 20;
 
 /// What Keystone's answers mean.
 const LOGIN: Answers = Answers {
@@ -119,7 +126,7 @@ impl Provider for Openstack {
         if region.is_some_and(|region| self.region.as_deref().is_some_and(|own| own != region)) {
             return Err(unusable(node, "`openstack.region` is another one"));
         }
-        if usable_uuid(id).is_none() || id.contains(['{', ' ']) {
+        if !facts::is_id(id) {
             return Err(unusable(node, "no UUID of an instance stands in it"));
         }
         Ok(MachineId {
@@ -130,26 +137,15 @@ impl Provider for Openstack {
     }
 
     async fn read(&self, io: &mut Io, id: &MachineId) -> Result<Machine, DeviceError> {
-        let region = id.region.as_deref().or(self.region.as_deref());
+        let region = self.region_of(id);
         let (nova, document) = self.get(io, region, &format!("/servers/{}", id.id)).await?;
-        let (at, path) = (nova.at.clone(), format!("{}/servers/{}", nova.path, id.id));
         let server = facts::server(&document, &id.id);
-        let server = server.map_err(|problem| io.protocol(&at, &problem))?;
-        let mut said = server.said;
-        if said.is_off() && !server.host_is_up {
+        let mut server = server.map_err(|problem| io.protocol(&nova.at, &problem))?;
+        if server.said.is_off() && !server.host_is_up {
             let stop = self.last_stop(io, region, id).await?;
-            said = said.only_if(stop == Stop::Done, stop.fault());
+            server.said = server.said.only_if(stop == Stop::Done, stop.fault());
         }
-        Ok(Machine {
-            said,
-            identity: Identity {
-                system_uuid: Some(id.id.clone()),
-                serial_number: None,
-            },
-            at,
-            path,
-            model: server.model,
-        })
+        Ok(nova.machine(id, server))
     }
 
     async fn off(&self, io: &mut Io, machine: &Machine) -> Result<Sent, DeviceError> {
@@ -160,6 +156,37 @@ impl Provider for Openstack {
         self.switch(io, machine, "os-start").await
     }
 
+    async fn fleet(
+        &self,
+        io: &mut Io,
+        ids: &[MachineId],
+    ) -> Result<Vec<(MachineId, Machine)>, DeviceError> {
+        let regions: BTreeSet<Option<&str>> = ids.iter().map(|id| self.region_of(id)).collect();
+        let mut found = Vec::new();
+        for region in regions {
+            let own = ids.iter().filter(|id| self.region_of(id) == region);
+            let by_id: HashMap<&str, &MachineId> = own.map(|id| (id.id.as_str(), id)).collect();
+            let mut marker = String::new();
+            for _ in 0..PAGES_MAX {
+                let page = format!("/servers/detail?limit={PAGE}{marker}");
+                let (nova, document) = self.get(io, region, &page).await?;
+                let servers = facts::servers(&document);
+                let servers = servers.map_err(|problem| io.protocol(&nova.at, &problem))?;
+                let last = servers.last().map(|(id, _)| id.clone());
+                let is_last = servers.len() < PAGE;
+                found.extend(servers.into_iter().filter_map(|(id, server)| {
+                    let id = *by_id.get(id.as_str())?;
+                    Some((id.clone(), nova.machine(id, server)))
+                }));
+                match last {
+                    Some(last) if !is_last => marker = format!("&marker={last}"),
+                    _ => break,
+                }
+            }
+        }
+        Ok(found)
+    }
+
     async fn follow(&self, io: &mut Io, operation: &Operation) -> Result<Follow, DeviceError> {
         let (at, grant) = (&operation.at, self.grant(io).await?);
         let call = authorised(Call::new(Method::GET, &operation.path), &grant)?;
@@ -168,7 +195,27 @@ impl Provider for Openstack {
     }
 }
 
+impl Nova {
+    fn machine(&self, id: &MachineId, server: Server) -> Machine {
+        Machine {
+            said: server.said,
+            identity: Identity {
+                system_uuid: Some(id.id.clone()),
+                serial_number: None,
+            },
+            at: self.at.clone(),
+            path: format!("{}/servers/{}", self.path, id.id),
+            restarter: None,
+            model: server.model,
+        }
+    }
+}
+
 impl Openstack {
+    fn region_of<'a>(&'a self, id: &'a MachineId) -> Option<&'a str> {
+        id.region.as_deref().or(self.region.as_deref())
+    }
+
     /// Is the last thing that was asked of the instance a stop, and what became of it?
     async fn last_stop(
         &self,
@@ -232,7 +279,7 @@ impl Openstack {
         loop {
             let nova = self.nova(io, region).await?;
             let call = Call::new(Method::GET, &format!("{}{path}", nova.path));
-            let call = authorised(call, &nova.grant)?;
+            let call = authorised(call.with_body_of_at_most(PAGE_BYTES_MAX), &nova.grant)?;
             match io.read(&nova.at, &call, StatusCode::OK, &ANSWERS).await {
                 Ok(reply) => {
                     let document = io.document(&nova.at, reply)?;

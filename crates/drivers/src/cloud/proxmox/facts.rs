@@ -7,11 +7,14 @@ use crate::error::printable;
 use fencing_core::reading::{Identity, PowerState};
 use serde::Deserialize;
 use serde_json::Value;
+use std::fmt;
 
 /// `status` of a VM. There are no others; what HA or a lock makes of a VM stands beside it.
 const STATUS: [Word; 2] = [("running", PowerState::On), ("stopped", PowerState::Off)];
 /// Where HA leaves a VM alone, or keeps it stopped.
 const HA_AT_REST: [&str; 3] = ["stopped", "disabled", "ignored"];
+/// What starts a VM again.
+const HA: &str = "Proxmox HA";
 /// The least VMID, and the largest.
 const NUMBERS: std::ops::RangeInclusive<u64> = 100..=999_999_999;
 /// Longest name of a node (RFC 1035, a label).
@@ -24,6 +27,12 @@ pub(super) struct Owner {
     pub(super) node: String,
     /// VMID.
     pub(super) vm: u64,
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "VM {} on node {}", self.vm, self.node)
+    }
 }
 
 impl Owner {
@@ -40,11 +49,44 @@ pub(super) fn vm_number(text: &str) -> Option<u64> {
     NUMBERS.contains(&number).then_some(number)
 }
 
-/// The VMs of the list that may be this machine: the one with its number, or those with the Node's name.
+/// A VM as the list of the cluster has it, which is some seconds old.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Listed {
+    /// Where it is.
+    pub(super) owner: Owner,
+    /// Its name.
+    pub(super) name: String,
+    /// Its `status`.
+    status: Option<String>,
+    /// HA manages it.
+    is_managed: bool,
+}
+
+impl Listed {
+    /// May it be this machine: has it its number, or the Node's name?
+    pub(super) fn may_be(&self, id: &MachineId) -> bool {
+        match vm_number(&id.id) {
+            Some(number) => self.owner.vm == number,
+            None => self.name == id.node,
+        }
+    }
+
+    /// Its power.
+    pub(super) fn said(&self) -> Said {
+        Said::of(&STATUS, "status", self.status.as_deref())
+    }
+
+    /// What starts it again.
+    pub(super) fn restarter(&self) -> Option<String> {
+        self.is_managed.then(|| HA.to_owned())
+    }
+}
+
+/// The VMs of the list.
 ///
 /// # Errors
 /// It is no list of machines.
-pub(super) fn owners(body: &[u8], id: &MachineId) -> Result<Vec<Owner>, String> {
+pub(super) fn list(body: &[u8]) -> Result<Vec<Listed>, String> {
     // Of a long list only this is kept.
     #[derive(Deserialize)]
     struct List {
@@ -57,22 +99,24 @@ pub(super) fn owners(body: &[u8], id: &MachineId) -> Result<Vec<Owner>, String> 
         node: Option<String>,
         vmid: Option<Value>,
         name: Option<String>,
+        status: Option<String>,
+        hastate: Option<String>,
     }
     let list: List = serde_json::from_slice(body).map_err(|error| {
         let error = printable(&error.to_string(), 120);
         format!("its list of machines cannot be read ({error})")
     })?;
-    let number = vm_number(&id.id);
-    let owner = |item: Item| {
+    let listed = |item: Item| {
         let vm = item.vmid.as_ref().and_then(whole)?;
-        let is_it = match number {
-            Some(number) => vm == number,
-            None => item.name.as_deref() == Some(id.node.as_str()),
-        };
         let node = item.node.filter(|node| is_node(node))?;
-        (is_it && item.kind.as_deref() == Some("qemu")).then_some(Owner { node, vm })
+        (item.kind.as_deref() == Some("qemu")).then_some(Listed {
+            owner: Owner { node, vm },
+            name: item.name.unwrap_or_default(),
+            status: item.status,
+            is_managed: item.hastate.is_some(),
+        })
     };
-    Ok(list.data.into_iter().filter_map(owner).collect())
+    Ok(list.data.into_iter().filter_map(listed).collect())
 }
 
 /// A name that can stand in a path.
@@ -133,6 +177,12 @@ fn high_availability(said: Said, ha: Option<&Value>) -> Said {
         Some(1) => said.only_if(at_rest(), format!("HA state {}", text(state))),
         _ => said.only_if(false, "no HA state"),
     }
+}
+
+/// HA starts a VM again that it has not been asked to stop, on another node if need be.
+pub(super) fn restarter(status: &Value) -> Option<String> {
+    let managed = status.pointer("/data/ha/managed").and_then(whole);
+    (managed == Some(1)).then(|| HA.to_owned())
 }
 
 /// A cluster says of itself whether it has a quorum; a node that is in none is one entry without a cluster.

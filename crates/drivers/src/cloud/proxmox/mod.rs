@@ -13,9 +13,9 @@ use super::{Machine, MachineId, Provider, Sent, unusable};
 use crate::credentials::Credentials;
 use crate::http::{Call, Reply};
 use crate::{DeviceError, NodeFacts};
-use facts::Owner;
+use facts::{Listed, Owner};
 use fencing_api::device::{ProxmoxDriver, TlsSettings};
-use fencing_core::reading::usable_uuid;
+use fencing_core::reading::{Identity, usable_uuid};
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Method, StatusCode};
 use serde_json::Value;
@@ -149,7 +149,8 @@ impl Provider for Proxmox {
         Ok(Machine {
             said: facts::said(&status, &cluster, &owner),
             identity: facts::identity(&config),
-            model: Some(format!("VM {} on node {}", owner.vm, owner.node)),
+            restarter: facts::restarter(&status),
+            model: Some(owner.to_string()),
             at,
             path,
         })
@@ -164,6 +165,30 @@ impl Provider for Proxmox {
         switch(io, machine, "start").await
     }
 
+    async fn fleet(
+        &self,
+        io: &mut Io,
+        ids: &[MachineId],
+    ) -> Result<Vec<(MachineId, Machine)>, DeviceError> {
+        let listed = list(io).await?;
+        let at = io.main();
+        let one = |id: &MachineId| {
+            let mut found = listed.iter().filter(|it| it.may_be(id));
+            // Of two of one name each is read by itself.
+            let vm = found.next().filter(|_| found.next().is_none())?;
+            let machine = Machine {
+                said: vm.said(),
+                identity: Identity::default(),
+                at: at.clone(),
+                path: vm.owner.path(),
+                restarter: vm.restarter(),
+                model: Some(vm.owner.to_string()),
+            };
+            Some((id.clone(), machine))
+        };
+        Ok(ids.iter().filter_map(one).collect())
+    }
+
     async fn follow(&self, io: &mut Io, operation: &Operation) -> Result<Follow, DeviceError> {
         let task = get(io, &operation.path).await?;
         Ok(facts::task(&task))
@@ -172,13 +197,11 @@ impl Provider for Proxmox {
 
 /// The node that owns the VM, and the VM's settings as that node has them. The list is a few seconds old, so it says only where to ask.
 async fn find(io: &mut Io, id: &MachineId) -> Result<(Owner, Value), DeviceError> {
-    let call = Call::new(Method::GET, "/cluster/resources?type=vm");
-    let call = call.with_body_of_at_most(LIST_BYTES_MAX);
-    let reply = ask(io, call).await?;
+    let listed = list(io).await?;
     let at = io.main();
-    let owners = facts::owners(&reply.body?, id).map_err(|problem| io.protocol(&at, &problem))?;
+    let owners = listed.into_iter().filter(|it| it.may_be(id));
     let mut found = Vec::new();
-    for owner in owners.into_iter().take(NAMESAKES_MAX) {
+    for Listed { owner, .. } in owners.take(NAMESAKES_MAX) {
         let config = get(io, &format!("{}/config", owner.path())).await?;
         if facts::vm_number(&id.id).is_some() || facts::identity(&config).is_system(&id.id) {
             found.push((owner, config));
@@ -195,6 +218,14 @@ async fn find(io: &mut Io, id: &MachineId) -> Result<(Owner, Value), DeviceError
             way_out: "check the Node's `spec.providerID`, that a VM found by its UUID has the name of the Node, and that the token has VM.Audit".to_owned(),
         }),
     }
+}
+
+/// All VMs that the token may see.
+async fn list(io: &mut Io) -> Result<Vec<Listed>, DeviceError> {
+    let call = Call::new(Method::GET, "/cluster/resources?type=vm");
+    let reply = ask(io, call.with_body_of_at_most(LIST_BYTES_MAX)).await?;
+    let listed = facts::list(&reply.body?);
+    listed.map_err(|problem| io.protocol(&io.main(), &problem))
 }
 
 /// Sends one command to the VM.

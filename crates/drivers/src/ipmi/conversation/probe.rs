@@ -40,6 +40,7 @@ impl Conversation {
             firmware: None,
             certificate_expiry: None,
             power_restore_policy: status.power_restore_policy().map(str::to_owned),
+            restarter: None,
             off_denied,
             cipher_suites,
             clock: None,

@@ -163,13 +163,9 @@ impl<P: Page> Column<P> {
             Fault::AlreadyOff => self.device(Made::default()),
             Fault::AlreadyOffSaysARunningMachine => with(|faults| faults.taken = Taken::Already),
             Fault::NoForceOff => with(|faults| faults.taken = Taken::Refused),
-            Fault::CertificateChanged => self.device(Made {
-                is_pinned: true,
-                change: Box::new(|faults| faults.certificate = Certificate::Swapped),
-                ..Made::default()
-            }),
-            Fault::CertificateExpired => with(|faults| faults.certificate = Certificate::Expired),
-            Fault::Plaintext => with(|faults| faults.certificate = Certificate::Plaintext),
+            Fault::CertificateChanged | Fault::CertificateExpired | Fault::Plaintext => {
+                self.tls(fault)
+            }
             Fault::PowerFaultBit
             | Fault::ControlFaultBit
             | Fault::InterlockBit
@@ -180,6 +176,20 @@ impl<P: Page> Column<P> {
             | Fault::EndlessNextLink => self.odd(fault),
             _ => self.answers(fault),
         }
+    }
+
+    fn tls(&'static self, fault: Fault) -> Cell {
+        let shown = match fault {
+            Fault::CertificateChanged => Certificate::Swapped,
+            Fault::CertificateExpired => Certificate::Expired,
+            _ => Certificate::Plaintext,
+        };
+        self.device(Made {
+            // One of the same CA for the same host is told apart by its fingerprint alone.
+            is_pinned: shown == Certificate::Swapped,
+            change: Box::new(move |faults| faults.certificate = shown),
+            ..Made::default()
+        })
     }
 
     fn odd(&'static self, fault: Fault) -> Cell {

@@ -37,6 +37,14 @@ pub(super) fn by_devices(
             devices: it.devices.iter().map(|it| device(it, dead)).collect(),
         });
     }
+    let statuses = fleet.devices.iter().filter_map(|it| it.status.as_ref());
+    let restarters = statuses.flat_map(|it| &it.restarters);
+    for it in restarters.filter(|it| it.node_name == dead.name) {
+        judged.verdict.notes.push(format!(
+            "{} may turn this machine on again by itself; a fence of a machine that runs again begins anew",
+            it.by
+        ));
+    }
     note(&mut judged.verdict, policy, dead, mode, first_ready);
 }
 

@@ -277,6 +277,23 @@ fn the_first_level_that_is_ready_is_counted_on() {
 }
 
 #[test]
+fn what_turns_the_machine_on_again_is_named() {
+    let mut case = Case::of(json!({}));
+    let restarters =
+        json!([{"nodeName": "w1", "by": "Proxmox HA"}, {"nodeName": "w2", "by": "another"}]);
+    case.devices = vec![device(
+        "w1",
+        "True",
+        json!({"status": {"restarters": restarters}}),
+    )];
+    case.judge(|it| {
+        let named = it.verdict.notes.iter().filter(|it| it.contains("on again"));
+        let named: Vec<&str> = named.filter_map(|it| it.split(" may ").next()).collect();
+        assert_eq!(named, ["Proxmox HA"]);
+    });
+}
+
+#[test]
 fn a_level_that_only_a_human_answers_for_waits_for_one() {
     let mut case = Case::of(json!({}));
     case.devices = vec![device(

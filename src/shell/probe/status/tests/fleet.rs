@@ -109,3 +109,34 @@ fn a_fleet_that_its_nodes_choose_by_a_label_is_warned_of() {
     let own = of(json!({"vendor": "a"}), &silent);
     assert_eq!(shown(&own, READY), "False/Timeout");
 }
+
+#[test]
+fn what_turns_a_machine_on_again_stands_there_until_it_does_no_more() {
+    let by = |restarter: Option<&str>| {
+        answer(OURS).map(|probe| Probe {
+            restarter: restarter.map(str::to_owned),
+            ..probe
+        })
+    };
+    let shown = |status: &FenceDeviceStatus| {
+        let rows = status.restarters.iter();
+        rows.map(|it| format!("{}: {}", it.node_name, it.by))
+            .collect::<Vec<_>>()
+    };
+    let mut device = of_fleet();
+    let mut after = |outcome| {
+        let finding = found(node("w1", OURS, "True"), outcome);
+        let other = found(node("w2", OTHER, "True"), answer(OTHER));
+        let rows = [row("w1", Some(&finding)), row("w2", Some(&other))];
+        let status = render(&device, &rows, |_, _| true, wall(100));
+        device.status = Some(status.clone());
+        shown(&status)
+    };
+    assert_eq!(after(by(Some("Proxmox HA"))), ["w1: Proxmox HA"]);
+    assert_eq!(
+        after(Err(silence())),
+        ["w1: Proxmox HA"],
+        "silence says nothing of it"
+    );
+    assert!(after(by(None)).is_empty());
+}

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cloud::fixtures::Service;
-use crate::{DriverKind, FenceDriver, FenceSession, OffOutcome};
+use crate::{DriverKind, Extent, FenceDriver, FenceSession, OffOutcome};
 
 /// A cloud that answers for an instance that is off, in a stop that its host has carried out.
 async fn service() -> Service {
@@ -94,6 +94,31 @@ async fn one_login_serves_all_sessions_and_off_needs_the_host_s_success() {
         reading.is_off(),
         "an administrator sees that the host is up: {reading:?}"
     );
+}
+
+#[tokio::test]
+async fn pages_of_a_list_serve_probes_of_instances_that_were_read_and_run() {
+    let service = service().await;
+    let running = with(stopped(), "OS-EXT-STS:vm_state", Some(json!("active")));
+    let server = running["server"].clone();
+    service.now(&format!("GET /v2.1/servers/{ID}"), "200 OK", "", running);
+    let other = |number: usize| json!({"id": format!("aaaaaaaa-2222-4333-8444-{number:012}"), "OS-EXT-STS:vm_state": "active"});
+    let full: Vec<Value> = (0..100).map(other).collect();
+    let first = "GET /v2.1/servers/detail?limit=100";
+    service.answer(first, "200 OK", "", json!({"servers": full}));
+    let second = format!("{first}&marker=aaaaaaaa-2222-4333-8444-000000000099");
+    service.answer(&second, "200 OK", "", json!({"servers": [server]}));
+    let driver = driver(&service);
+    // The login, and the instance; the two pages; nothing.
+    for requests in [2, 2, 0] {
+        let probed = driver.open().probe(Extent::Listed).await.expect("a probe");
+        assert_eq!(probed.reading.state, PowerState::On);
+        assert!(probed.reading.identity.is_system(ID));
+        assert_eq!(service.asked().len(), requests);
+    }
+    service.now(first, "503 Service Unavailable", "", "");
+    let again = driver.open().probe(Extent::Needed).await.expect("a probe");
+    assert!(again.reading.identity.is_system(ID), "it needs no list");
 }
 
 #[tokio::test]

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::cloud::fixtures::{HANGS_UP, SAYS_NOTHING, Service};
-use crate::{DriverKind, FenceSession, OffOutcome, OnOutcome};
+use crate::{DriverKind, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome};
+use std::sync::Arc;
 
 /// A cluster that answers for a VM that is off.
 async fn service() -> Service {
@@ -22,6 +23,10 @@ async fn service() -> Service {
 }
 
 fn session(service: &Service, provider_id: &str) -> Box<dyn FenceSession> {
+    driver(service, provider_id).open()
+}
+
+fn driver(service: &Service, provider_id: &str) -> Arc<dyn FenceDriver> {
     let node = NodeFacts {
         name: "worker-1".to_owned(),
         provider_id: provider_id.to_owned(),
@@ -34,10 +39,52 @@ fn session(service: &Service, provider_id: &str) -> Box<dyn FenceSession> {
     let settings: ProxmoxDriver =
         serde_json::from_value(json!({"address": service.url, "tls": {"verification": "None"}}))
             .expect("settings");
-    let driver = settings
+    settings
         .make(service.parts(node, &secret))
-        .expect("a driver");
-    driver.open()
+        .expect("a driver")
+}
+
+#[tokio::test]
+async fn a_list_serves_probes_of_machines_that_were_read_and_run() {
+    let service = service().await;
+    let list = format!("GET {API}/cluster/resources?type=vm");
+    let status = format!("GET {API}/nodes/pve2/qemu/104/status/current");
+    let listed = |state: &str| {
+        let item = json!({"type": "qemu", "vmid": 104, "node": "pve2", "name": "worker-1", "status": state, "hastate": "started"});
+        service.now(&list, "200 OK", "", json!({"data": [item]}));
+    };
+    let running = with(stopped(), "/data/status", Some(json!("running")));
+    service.now(&status, "200 OK", "", running);
+    listed("running");
+    let driver = driver(&service, "proxmox://lab/104");
+    let probe = async |extent| driver.open().probe(extent).await.expect("a probe");
+
+    // It is not known yet whose number that is.
+    assert_eq!(probe(Extent::Listed).await.restarter, None);
+    assert_eq!(service.asked().len(), 4);
+    for requests in [1, 0] {
+        let probed = probe(Extent::Listed).await;
+        assert_eq!(service.asked().len(), requests);
+        assert_eq!(probed.reading.state, PowerState::On);
+        assert!(probed.reading.identity.is_system(UUID));
+        assert_eq!(probed.restarter.as_deref(), Some("Proxmox HA"));
+    }
+    // A fence reads the machine itself, and so does a probe that is to show that the device reads On.
+    probe(Extent::Needed).await;
+    assert_eq!(service.asked().len(), 4);
+    driver.open().observe().await.expect("a reading");
+    assert_eq!(service.asked().len(), 4);
+}
+
+#[tokio::test]
+async fn what_a_list_does_not_show_running_is_read_by_itself() {
+    let service = service().await;
+    let driver = driver(&service, "proxmox://lab/104");
+    for _ in 0..2 {
+        let probed = driver.open().probe(Extent::Listed).await.expect("a probe");
+        assert!(probed.reading.is_off());
+        assert!(service.asked().len() >= 4);
+    }
 }
 
 #[tokio::test]
@@ -65,12 +112,8 @@ async fn a_dead_node_a_lost_vm_and_a_refused_token_are_no_reading() {
     let gone = "Configuration file 'nodes/pve2/qemu-server/104.conf' does not exist";
     for (answer, body, reason) in [
         ("595 No route to host", String::new(), "Busy"),
-        (
-            "596 tls_process_server_certificate",
-            String::new(),
-            "ProtocolError",
-        ),
-        ("500 got timeout", String::new(), "ProtocolError"),
+        ("596 tls_process_server_certificate", String::new(), "Busy"),
+        ("500 got timeout", String::new(), "Busy"),
         (
             "500 error",
             json!({"data": null, "message": gone}).to_string(),

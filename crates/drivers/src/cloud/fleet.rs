@@ -1,0 +1,107 @@
+//! What one list of a provider says of all machines of an account: for probes in peace time alone, so that a thousand nodes take a few calls.
+//!
+//! A list may be some seconds old, and says less of a machine than the machine's own document does. So it answers for a machine that it shows
+//! running, and that was read whole before; every other one is read by itself. No proof and no command ever rests on it.
+
+use super::io::Io;
+use super::{Machine, MachineId, Provider};
+use crate::DeviceError;
+use fencing_core::reading::{Identity, PowerState};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Mutex as Turn;
+
+/// A list serves for so long.
+const AGE_MAX: Duration = Duration::from_secs(20);
+/// Machines that are remembered: those of Nodes that are gone go once there are so many.
+const MACHINES_MAX: usize = 16_384;
+
+/// The machines of an account.
+#[derive(Debug, Default)]
+pub struct Fleet {
+    /// The last list. Whoever fetches one holds this; the others wait for it.
+    listed: Turn<Option<Listed>>,
+    /// Who each machine was when it was read whole.
+    read: Mutex<HashMap<MachineId, Identity>>,
+}
+
+/// A list, or why there is none.
+#[derive(Debug)]
+struct Listed {
+    asked: Duration,
+    answered: Duration,
+    machines: Result<HashMap<MachineId, Machine>, DeviceError>,
+}
+
+/// A machine that a list shows running.
+#[derive(Debug, Clone)]
+pub struct Running {
+    /// The machine, as who it was when it was read whole unless the list tells.
+    pub machine: Machine,
+    /// When the list was asked for, since boot.
+    pub asked: Duration,
+    /// When it was there.
+    pub answered: Duration,
+}
+
+impl Fleet {
+    /// Who this machine is, by a reading of itself.
+    pub fn note(&self, id: &MachineId, identity: &Identity) {
+        let mut read = self.read();
+        if read.len() >= MACHINES_MAX && !read.contains_key(id) {
+            read.clear();
+        }
+        read.insert(id.clone(), identity.clone());
+    }
+
+    /// The machine, if the list of now shows it running; none: it has to be read by itself.
+    ///
+    /// # Errors
+    /// The provider gives no list now.
+    pub async fn running<P: Provider>(
+        &self,
+        provider: &P,
+        io: &mut Io,
+        id: &MachineId,
+    ) -> Result<Option<Running>, DeviceError> {
+        let Some(identity) = self.read().get(id).cloned() else {
+            return Ok(None);
+        };
+        let mut listed = self.listed.lock().await;
+        let now = io.now();
+        let is_recent = |it: &&Listed| now.saturating_sub(it.answered) < AGE_MAX;
+        if listed.as_ref().filter(is_recent).is_none() {
+            let ids: Vec<MachineId> = self.read().keys().cloned().collect();
+            let machines = provider.fleet(io, &ids).await;
+            *listed = Some(Listed {
+                asked: now,
+                answered: io.now(),
+                machines: machines.map(|all| all.into_iter().collect()),
+            });
+        }
+        let Some(listed) = listed.as_ref() else {
+            return Ok(None);
+        };
+        let machines = listed.machines.as_ref().map_err(Clone::clone)?;
+        let machine = machines
+            .get(id)
+            .filter(|it| it.said.state == PowerState::On)
+            .cloned();
+        Ok(machine.map(|machine| Running {
+            machine: Machine {
+                identity: match machine.identity == Identity::default() {
+                    true => identity,
+                    false => machine.identity,
+                },
+                ..machine
+            },
+            asked: listed.asked,
+            answered: listed.answered,
+        }))
+    }
+
+    fn read(&self) -> MutexGuard<'_, HashMap<MachineId, Identity>> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
