@@ -1,5 +1,6 @@
 use super::*;
 use crate::shell::probe::judge::NOT_PINNED;
+use fencing_api::device::PinnedSystem;
 use fencing_core::observed::{ConditionView, NodeView};
 use fencing_core::protection::levels::POWER_OFF_DENIED;
 use fencing_core::reading::{Identity, Reading};
@@ -377,19 +378,6 @@ fn a_trimmed_secret_is_said() {
         ["password", "newline"].iter().all(|it| said.contains(it)),
         "{said}"
     );
-}
-
-#[test]
-fn pins_of_nodes_that_are_gone_go() {
-    let mut device = of_w1();
-    device.status = Some(after(
-        &device,
-        &found(node("w1", OURS, "True"), answer(OURS)),
-    ));
-    let status = render(&device, &[], |_, _| false, wall(200));
-    assert!(status.systems.is_empty());
-    assert_eq!(shown(&status, READY), "Unknown/NodeNotFound");
-    assert_eq!(status.nodes, Some(DeviceNodes { total: 0, ready: 0 }));
 }
 
 #[test]

@@ -41,7 +41,7 @@ pub(super) fn by_devices(
     let restarters = statuses.flat_map(|it| &it.restarters);
     for it in restarters.filter(|it| it.node_name == dead.name) {
         judged.verdict.notes.push(format!(
-            "{} may turn this machine on again by itself; a fence of a machine that runs again begins anew",
+            "{} may turn this machine on again by itself; it is fenced once more then",
             it.by
         ));
     }

@@ -140,3 +140,16 @@ fn what_turns_a_machine_on_again_stands_there_until_it_does_no_more() {
     );
     assert!(after(by(None)).is_empty());
 }
+
+#[test]
+fn pins_of_nodes_that_are_gone_go() {
+    let mut device = of_w1();
+    device.status = Some(after(
+        &device,
+        &found(node("w1", OURS, "True"), answer(OURS)),
+    ));
+    let status = render(&device, &[], |_, _| false, wall(200));
+    assert!(status.systems.is_empty());
+    assert_eq!(shown(&status, READY), "Unknown/NodeNotFound");
+    assert_eq!(status.nodes, Some(DeviceNodes { total: 0, ready: 0 }));
+}
