@@ -9,6 +9,7 @@
     reason = "a benchmark measures how long things take"
 )]
 
+mod fleet;
 mod off;
 mod ours;
 mod status;
@@ -30,6 +31,9 @@ struct Arguments {
     /// How often a status is read in each way; for figures that mean something, at least 20.
     #[arg(long, default_value_t = 30)]
     readings: usize,
+    /// Machines of a provider.
+    #[arg(long, default_value_t = 1000)]
+    machines: usize,
     /// Only this part; repeatable.
     #[arg(long, value_name = "PART")]
     only: Vec<Part>,
@@ -47,6 +51,8 @@ enum Part {
     Off,
     /// One status is read.
     Status,
+    /// 1,000 machines of a provider are probed: two minutes for each provider.
+    Fleet,
 }
 
 /// What this program is when it has started itself.
@@ -55,6 +61,9 @@ enum Role {
     /// So many emulated devices, until standard input ends.
     #[command(hide = true)]
     Emulate { ipmi: usize, redfish: usize },
+    /// A provider with so many machines, until standard input ends.
+    #[command(hide = true)]
+    Provide { name: String, machines: usize },
     /// The one process that turns off the BMCs that standard input names.
     #[command(hide = true)]
     TurnOff,
@@ -67,6 +76,7 @@ async fn main() -> Result<()> {
     let arguments = Arguments::parse();
     match arguments.role {
         Some(Role::Emulate { ipmi, redfish }) => emulators::serve(ipmi, redfish).await,
+        Some(Role::Provide { name, machines }) => fleet::provide(&name, machines).await,
         Some(Role::TurnOff) => off::turn_off().await,
         None => measure(&arguments).await,
     }
@@ -86,6 +96,9 @@ async fn measure(arguments: &Arguments) -> Result<()> {
     }
     if wants(Part::Status) {
         blocks.push(status::measure(readings).await?);
+    }
+    if wants(Part::Fleet) {
+        blocks.push(fleet::measure(arguments.machines).await?);
     }
     awake.check()?;
     println!(

@@ -13,7 +13,7 @@ use std::{
     net::IpAddr,
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -29,6 +29,11 @@ use crate::{
     https::{Body, Call, Cut, Leaf, Line, Server, Site},
     power::Power,
 };
+
+/// System UUID of the machine of this number, where there are many.
+pub fn uuid_of(number: usize) -> String {
+    format!("4c4c4544-0042-3510-8054-{number:012x}")
+}
 
 /// What a request wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +108,7 @@ impl<P: Page> Cloud<P> {
             commands: Mutex::default(),
             actuator: Arc::default(),
             turn: AtomicUsize::new(0),
+            requests: AtomicU64::new(0),
         });
         let server = Server::start(address, None, service.clone())?;
         *lock(&service.url) = format!("https://{}", server.address());
@@ -139,6 +145,11 @@ impl<P: Page> Cloud<P> {
         self.server.set_line(line)
     }
 
+    /// The requests that have arrived.
+    pub fn requests(&self) -> u64 {
+        self.service.requests.load(Ordering::Relaxed)
+    }
+
     /// The power commands that have arrived and were let in: on, or off.
     pub fn commands(&self) -> Vec<bool> {
         lock(&self.service.commands).clone()
@@ -154,6 +165,7 @@ struct Service<P> {
     commands: Mutex<Vec<bool>>,
     actuator: Arc<Actuator>,
     turn: AtomicUsize,
+    requests: AtomicU64,
 }
 
 impl<P: Page> Site for Service<P> {
@@ -169,6 +181,7 @@ impl<P: Page> Site for Service<P> {
 
 impl<P: Page> Service<P> {
     async fn respond(&self, call: &Call) -> Result<Response<Body>, Cut> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
         let faults = lock(&self.faults).clone();
         tokio::time::sleep(faults.latency).await;
         let Some(wants) = self.page.wants(&call.head.method, call.head.uri.path()) else {

@@ -1,34 +1,47 @@
-//! A cluster of Proxmox VE with one node and one VM, as its API of version 8 answers.
+//! A cluster of Proxmox VE with one node and one VM, and others beside it that run, as its API of version 8 answers.
 
 use http::{Method, header::AUTHORIZATION};
 use serde_json::{Value, json};
 
-use super::{Beside, Page, Taken, View, Wants};
+use super::{Beside, Page, Taken, View, Wants, uuid_of};
 use crate::{bmc::Answer, https::Call};
 
-/// What the only VM is called by.
-pub const VM: &str = "101";
+/// The VMID of the machine.
+pub const VM: usize = 101;
 /// ID and secret of the API token.
 pub const TOKEN: [&str; 2] = ["fence@pve!operator", "5a1f0c3e-token"];
 
-const VM_PATH: &str = "/api2/json/nodes/pve1/qemu/101";
+/// Every VM's path, with its VMID behind it.
+const VM_PATH: &str = "/api2/json/nodes/pve1/qemu/";
 const TASK: &str = "UPID:pve1:000F1A2B:04C5D6E7:69300000:qmstop:101:fence@pve!operator:";
 
 /// The cluster.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Proxmox;
+pub struct Proxmox {
+    /// VMs that run beside the machine's, from 1 on.
+    pub others: usize,
+}
+
+/// The VMID of another machine, by its number.
+pub fn vm_of(number: usize) -> usize {
+    VM + number
+}
+
+/// The VMID in a path, and what is behind it.
+fn vm(path: &str) -> Option<(usize, &str)> {
+    let (vm, rest) = path.strip_prefix(VM_PATH)?.split_once('/')?;
+    Some((vm.parse().ok()?, rest))
+}
 
 impl Page for Proxmox {
     const STATE: [&'static str; 2] = ["\"status\":\"running\"", "\"status\":\"stopped\""];
 
     fn wants(&self, method: &Method, path: &str) -> Option<Wants> {
-        let of_vm = path.strip_prefix(VM_PATH);
-        match (method.as_str(), of_vm) {
-            ("GET", Some("/status/current")) => Some(Wants::State),
-            ("POST", Some("/status/stop")) => Some(Wants::Switch(false)),
-            ("POST", Some("/status/start")) => Some(Wants::Switch(true)),
-            ("GET", Some("/config")) => Some(Wants::Other),
-            ("GET", None) => Some(Wants::Other),
+        match (method.as_str(), vm(path)) {
+            ("GET", Some((_, "status/current"))) => Some(Wants::State),
+            ("POST", Some((VM, "status/stop"))) => Some(Wants::Switch(false)),
+            ("POST", Some((VM, "status/start"))) => Some(Wants::Switch(true)),
+            ("GET", Some((_, "config")) | None) => Some(Wants::Other),
             _ => None,
         }
     }
@@ -61,10 +74,12 @@ fn data(data: &Value) -> Answer {
 }
 
 fn state(view: &View<'_>) -> Value {
-    let state = if view.is_on { "running" } else { "stopped" };
+    let vm = vm(view.head.uri.path()).map_or(VM, |(vm, _)| vm);
+    let is_on = view.is_on || vm != VM;
+    let state = if is_on { "running" } else { "stopped" };
     let managed = view.beside == Beside::AtWork;
     let mut status = json!({
-        "vmid": 101, "name": view.name, "status": state, "qmpstatus": state, "cpus": 4,
+        "vmid": vm, "name": view.name, "status": state, "qmpstatus": state, "cpus": 4,
         "ha": {"managed": u8::from(managed)},
     });
     if managed {
@@ -80,16 +95,18 @@ fn other(page: &Proxmox, view: &View<'_>) -> Answer {
     let path = view.head.uri.path().trim_start_matches("/api2/json");
     let is_there = |fault: Beside| u8::from(view.beside != fault);
     match path {
-        "/cluster/resources" => data(&json!([
-            {"type": "qemu", "id": "qemu/101", "node": "pve1", "vmid": 101, "name": view.name, "status": "unknown"},
-            {"type": "qemu", "id": "qemu/102", "node": "pve1", "vmid": 102, "name": "another", "status": "stopped"},
-        ])),
+        "/cluster/resources" => data(&resources(page.others, view)),
         "/cluster/status" => data(&json!([
             {"type": "cluster", "name": "lab", "nodes": 3, "quorate": is_there(Beside::CutOff)},
             {"type": "node", "name": "pve1", "online": is_there(Beside::OldReport), "local": 1},
         ])),
         _ if path.ends_with("/config") => {
-            let smbios = format!("uuid={},manufacturer=bGFi,base64=1", view.uuid);
+            let vm = vm(view.head.uri.path()).map_or(VM, |(vm, _)| vm);
+            let uuid = match vm {
+                VM => view.uuid.to_owned(),
+                other => uuid_of(other - VM),
+            };
+            let smbios = format!("uuid={uuid},manufacturer=bGFi,base64=1");
             data(&json!({"name": view.name, "smbios1": smbios, "vmgenid": "1"}))
         }
         _ if path.contains("/tasks/UPID:") => {
@@ -97,4 +114,19 @@ fn other(page: &Proxmox, view: &View<'_>) -> Answer {
         }
         _ => page.error(501, "Method not implemented"),
     }
+}
+
+/// The list, with what Proxmox tells of each beside that.
+fn resources(others: usize, view: &View<'_>) -> Value {
+    let item = |vm: usize, name: &str, status: &str| {
+        json!({
+            "type": "qemu", "id": format!("qemu/{vm}"), "node": "pve1", "vmid": vm, "name": name, "status": status, "template": 0,
+            "cpu": 0.0317, "maxcpu": 4, "mem": 3_221_225_472_u64, "maxmem": 8_589_934_592_u64, "disk": 0, "maxdisk": 34_359_738_368_u64,
+            "diskread": 123_456_789, "diskwrite": 987_654_321, "netin": 12_345_678, "netout": 87_654_321, "uptime": 1_234_567,
+        })
+    };
+    let own = [item(VM, view.name, "unknown")];
+    let others =
+        (1..=others).map(|number| item(vm_of(number), &format!("node-{number}"), "running"));
+    own.into_iter().chain(others).collect()
 }

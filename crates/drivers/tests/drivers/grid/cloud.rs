@@ -55,7 +55,7 @@ fn settings<K: DriverKind + serde::de::DeserializeOwned + 'static>(
 
 pub fn proxmox(fault: Fault) -> Cell {
     const COLUMN: Column<Proxmox> = Column {
-        page: || Proxmox,
+        page: Proxmox::default,
         kind: settings::<ProxmoxDriver>,
         url: "address",
         secret: [
@@ -79,7 +79,7 @@ pub fn openstack(fault: Fault) -> Cell {
     const CALLS: &str = "crates/drivers/src/cloud/openstack/tests/calls.rs";
     const TESTS: &str = "crates/drivers/src/cloud/openstack/tests.rs";
     const COLUMN: Column<Openstack> = Column {
-        page: || Openstack,
+        page: Openstack::default,
         kind: settings::<OpenstackDriver>,
         url: "authURL",
         secret: [
