@@ -39,6 +39,7 @@ const NEEDS: [(&str, &[&str]); 4] = [
             "kubectl",
             "pveum",
             "openstack",
+            "govc",
         ],
     ),
 ];

@@ -39,6 +39,20 @@ pub struct OpenstackDriver {
     pub tls: TlsSettings,
 }
 
+/// Driver `vsphere`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = address_rules("address")))]
+pub struct VsphereDriver {
+    /// URL of the vCenter, `https://host[:port]`.
+    #[schemars(length(max = 2048), extend("x-kubernetes-validations" = [origin("https://vcenter.example.com")]))]
+    pub address: String,
+
+    /// How the certificate of the vCenter is checked.
+    #[serde(default)]
+    pub tls: TlsSettings,
+}
+
 /// Driver `proxmox`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -46,16 +60,7 @@ pub struct OpenstackDriver {
 pub struct ProxmoxDriver {
     /// URL of the cluster's API, `https://host[:port]`, the port mostly 8006. A DNS name with the addresses of several nodes is tried one
     /// after the other: the API of a single node is silent when that node is down.
-    #[schemars(
-        length(max = 2048),
-        extend("x-kubernetes-validations" = [
-            rule(
-                "self.contains('@') || self.matches(\
-                 '^https?://([0-9A-Za-z]([-.0-9A-Za-z]*[0-9A-Za-z])?|\\\\[[0-9A-Fa-f:.]+\\\\])(:[1-9][0-9]{0,4})?/?$')",
-                "must be https://host[:port] without placeholder, like 'https://pve.example.com:8006'",
-            ),
-        ])
-    )]
+    #[schemars(length(max = 2048), extend("x-kubernetes-validations" = [origin("https://pve.example.com:8006")]))]
     pub address: String,
 
     /// The region in the Nodes' provider IDs (`proxmox://REGION/VMID`): a Node of another one is refused. Without it every region is taken for
@@ -67,6 +72,15 @@ pub struct ProxmoxDriver {
     /// How the certificate of the API is checked.
     #[serde(default)]
     pub tls: TlsSettings,
+}
+
+/// The address is that of a service, without a path.
+fn origin(example: &str) -> Value {
+    rule(
+        "self.contains('@') || self.matches(\
+         '^https?://([0-9A-Za-z]([-.0-9A-Za-z]*[0-9A-Za-z])?|\\\\[[0-9A-Fa-f:.]+\\\\])(:[1-9][0-9]{0,4})?/?$')",
+        &format!("must be https://host[:port] without placeholder, like '{example}'"),
+    )
 }
 
 /// What holds of an address whatever follows it. At the parent, because a refusal at the field itself prints its value.

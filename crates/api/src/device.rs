@@ -17,7 +17,7 @@ use super::crd::rule;
 use super::drivers;
 use super::selector::LabelSelector;
 
-pub use super::clouds::{OpenstackDriver, ProxmoxDriver};
+pub use super::clouds::{OpenstackDriver, ProxmoxDriver, VsphereDriver};
 pub use super::device_status::{
     BmcInfo, DeviceNodes, FenceDeviceStatus, PinnedSystem, PositiveControl, PowerState, Restarter,
     SystemInfo,
@@ -25,7 +25,7 @@ pub use super::device_status::{
 pub use super::drivers::{Drivers, IpmiDriver, IpmiPrivilege, ManualDriver, Reads, RedfishDriver};
 pub use super::later_drivers::{
     AwsDriver, AzureDriver, BareMetalHostDriver, FenceAgentDriver, FenceAgentParameter, GcpDriver,
-    VsphereDriver, WebhookDriver,
+    WebhookDriver,
 };
 pub use super::pdu::PduDriver;
 pub use super::tls::{CaKind, CaReference, TlsSettings, TlsVerification};

@@ -11,11 +11,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::clouds::{OpenstackDriver, ProxmoxDriver};
+use super::clouds::{OpenstackDriver, ProxmoxDriver, VsphereDriver};
 use super::crd::{rule, rule_at};
 use super::later_drivers::{
-    AwsDriver, AzureDriver, BareMetalHostDriver, FenceAgentDriver, GcpDriver, VsphereDriver,
-    WebhookDriver,
+    AwsDriver, AzureDriver, BareMetalHostDriver, FenceAgentDriver, GcpDriver, WebhookDriver,
 };
 use super::pdu::PduDriver;
 use super::tls::TlsSettings;
@@ -44,6 +43,10 @@ pub struct Drivers {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub openstack: Option<OpenstackDriver>,
 
+    /// Driver `vsphere`: virtual machines of a vCenter, found by the Node's provider ID, or by its system UUID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vsphere: Option<VsphereDriver>,
+
     /// Driver `proxmox`: virtual machines of Proxmox VE, found by the Node's provider ID, or by its system UUID and name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxmox: Option<ProxmoxDriver>,
@@ -59,10 +62,6 @@ pub struct Drivers {
     /// Driver `azure`: virtual machines, found by the Node's provider ID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub azure: Option<AzureDriver>,
-
-    /// Driver `vsphere`: virtual machines, found by the Node's provider ID.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub vsphere: Option<VsphereDriver>,
 
     /// Driver `bareMetalHost`: a host that Metal3 manages.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -108,12 +107,12 @@ pub const KINDS: [Kind; 13] = [
     kind("ipmi", Reads::Bmc, |it| it.ipmi.is_some()),
     kind("pdu", Reads::Outlets, |it| it.pdu.is_some()),
     kind("openstack", Reads::Instance, |it| it.openstack.is_some()),
+    kind("vsphere", Reads::Instance, |it| it.vsphere.is_some()),
     kind("proxmox", Reads::Instance, |it| it.proxmox.is_some()),
     kind("manual", Reads::Human, |it| it.manual.is_some()),
     later("aws", |it| it.aws.is_some()),
     later("gcp", |it| it.gcp.is_some()),
     later("azure", |it| it.azure.is_some()),
-    later("vsphere", |it| it.vsphere.is_some()),
     later("bareMetalHost", |it| it.bare_metal_host.is_some()),
     later("fenceAgent", |it| it.fence_agent.is_some()),
     later("webhook", |it| it.webhook.is_some()),

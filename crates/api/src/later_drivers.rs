@@ -44,20 +44,6 @@ pub struct AzureDriver {
     pub resource_group: Option<String>,
 }
 
-/// Driver `vsphere`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct VsphereDriver {
-    /// Host name of the vCenter.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
-    pub server: Option<String>,
-    /// Datacenter.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
-    pub datacenter: Option<String>,
-}
-
 /// Driver `bareMetalHost`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

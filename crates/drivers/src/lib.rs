@@ -46,6 +46,7 @@ pub mod pdu;
 pub mod redfish;
 pub mod resolve;
 pub mod tls;
+pub mod xml;
 
 pub use error::{Advice, DeviceError};
 pub use kind::{DriverKind, NodeFacts, Parts};
@@ -271,6 +272,7 @@ pub fn kind(spec: &FenceDeviceSpec) -> Option<&dyn DriverKind> {
         of(&drivers.ipmi),
         of(&drivers.pdu),
         of(&drivers.openstack),
+        of(&drivers.vsphere),
         of(&drivers.proxmox),
     ];
     kinds.into_iter().flatten().next()

@@ -31,3 +31,4 @@ pub mod snmpd;
 pub mod splitmix64;
 pub mod sushy;
 pub mod usage;
+pub mod vcsim;

@@ -15,6 +15,7 @@ pub mod openstack;
 pub mod operation;
 pub mod proxmox;
 mod session;
+pub mod vsphere;
 pub mod words;
 
 use crate::address::Address;
@@ -56,6 +57,8 @@ pub struct Machine {
     pub at: Address,
     /// Its path there.
     pub path: String,
+    /// Where it is, if its provider tells: one that moves while it is read may run elsewhere.
+    pub place: Option<String>,
     /// What turns it on again by itself.
     pub restarter: Option<String>,
     /// What runs it, for people: a host, a kind of instance.

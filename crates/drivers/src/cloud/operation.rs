@@ -28,25 +28,19 @@ pub enum Follow {
     Running,
     /// It has ended well.
     Done,
+    /// It found the machine in that state already, in these words.
+    Already(String),
     /// It has ended otherwise, in these words.
     Failed(String),
 }
 
-/// Looks until the operation has ended: the words of one that failed, or of one that cannot be looked at.
-///
-/// # Errors
-/// Why it is not known to have ended well.
-pub(super) async fn end<P: Provider>(
-    provider: &P,
-    io: &mut Io,
-    operation: &Operation,
-) -> Result<(), String> {
+/// Looks until the operation has ended. One that cannot be looked at has failed, as far as is known.
+pub(super) async fn end<P: Provider>(provider: &P, io: &mut Io, operation: &Operation) -> Follow {
     loop {
         match provider.follow(io, operation).await {
-            Ok(Follow::Done) => return Ok(()),
-            Ok(Follow::Failed(words)) => return Err(words),
             Ok(Follow::Running) => sleep(PERIOD).await,
-            Err(error) => return Err(error.to_string()),
+            Ok(ended) => return ended,
+            Err(error) => return Follow::Failed(error.to_string()),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! provider may carry it out later (S23).
 
 use super::io::Io;
-use super::operation::{self, Operation};
+use super::operation::{self, Follow, Operation};
 use super::{Cloud, Machine, Provider, Sent};
 use crate::limit::Limit;
 use crate::resolve::unreachable;
@@ -23,6 +23,8 @@ pub(super) struct Session<P> {
     prepared: Option<(Machine, Command)>,
     /// What the preparation has read of the power.
     seen: Option<Reading>,
+    /// Where the machine was when it was read first.
+    place: Option<String>,
 }
 
 impl<P: Provider> FenceSession for Session<P> {
@@ -95,6 +97,7 @@ impl<P: Provider> Session<P> {
             io: Io::new(target, account, driver.clock),
             prepared: None,
             seen: None,
+            place: None,
             driver,
         }
     }
@@ -120,7 +123,14 @@ impl<P: Provider> Session<P> {
     async fn read(&mut self) -> Result<(Reading, Machine), DeviceError> {
         let driver = Arc::clone(&self.driver);
         let asked = driver.clock.since_boot();
-        let machine = driver.provider.read(&mut self.io, &driver.id).await?;
+        let mut machine = driver.provider.read(&mut self.io, &driver.id).await?;
+        let first = self
+            .place
+            .get_or_insert_with(|| machine.place.clone().unwrap_or_default());
+        let stayed = machine.place.as_ref().is_none_or(|place| place == first);
+        machine.said = machine
+            .said
+            .only_if(stayed, format!("it has moved from {first}"));
         let reading = self.reading(&machine, asked, driver.clock.since_boot());
         Ok((reading, machine))
     }
@@ -211,9 +221,13 @@ impl<P: Provider> Session<P> {
         let (time, driver) = (self.driver.command_timeout, Arc::clone(&self.driver));
         let end = operation::end(&driver.provider, &mut self.io, operation);
         let problem = match tokio::time::timeout(time, end).await {
-            Ok(Ok(())) => return OffOutcome::Accepted,
-            Ok(Err(words)) => words,
-            Err(_) => format!("it has not ended within {time:?}"),
+            Ok(Follow::Done) => return OffOutcome::Accepted,
+            Ok(Follow::Already(said)) => {
+                let said = self.io.shown(&said);
+                return OffOutcome::AlreadyOff { said };
+            }
+            Ok(Follow::Failed(words)) => words,
+            Ok(Follow::Running) | Err(_) => format!("it has not ended within {time:?}"),
         };
         OffOutcome::Unknown(DeviceError::Declined {
             endpoint: self.endpoint(),

@@ -56,6 +56,16 @@ impl Call {
         }
     }
 
+    /// The same with this document of XML.
+    #[must_use]
+    pub fn with_xml(self, body: impl Into<Bytes>) -> Self {
+        Self {
+            content_type: Some("text/xml; charset=utf-8"),
+            body: body.into(),
+            ..self
+        }
+    }
+
     /// The same with the fields of a form, which are empty where there is nothing to say.
     #[must_use]
     pub fn with_form(self, body: impl Into<Bytes>) -> Self {

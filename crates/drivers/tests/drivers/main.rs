@@ -31,3 +31,4 @@ mod refusals;
 mod repeats;
 mod second_connection;
 mod transport;
+mod vsphere;

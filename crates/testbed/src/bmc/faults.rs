@@ -208,7 +208,7 @@ pub enum Nonsense {
     EndlessChunks,
     /// The right answer, a byte at a time with this pause in between.
     Drip(Duration),
-    /// The right answer with so many nested arrays in `Oem`.
+    /// The right answer with so many nested arrays in `Oem`, or elements in one of XML.
     Deep(usize),
     /// The right answer, gzip-encoded though nobody asked.
     Gzip,

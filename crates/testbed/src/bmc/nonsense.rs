@@ -149,7 +149,12 @@ fn drip(answer: &Answer, pause: Duration) -> Response<Body> {
 }
 
 fn deep(mut answer: Answer, depth: usize) -> Answer {
-    if let Some(brace) = answer.text.rfind('}') {
+    if answer.text.starts_with('<')
+        && let Some(end) = answer.text.rfind("</")
+    {
+        let nested = format!("{}{}", "<a>".repeat(depth), "</a>".repeat(depth));
+        answer.text.insert_str(end, &nested);
+    } else if let Some(brace) = answer.text.rfind('}') {
         let nested = format!(",\"Oem\":{}{}", "[".repeat(depth), "]".repeat(depth));
         answer.text.insert_str(brace, &nested);
     }

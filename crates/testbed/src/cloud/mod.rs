@@ -7,6 +7,7 @@
 mod faults;
 pub mod openstack;
 pub mod proxmox;
+pub mod vsphere;
 
 use std::{
     collections::HashMap,
@@ -19,7 +20,7 @@ use std::{
 
 use anyhow::Result;
 use futures::future::BoxFuture;
-use http::{Method, Response, request::Parts};
+use http::{Response, request::Parts};
 use rustls::ServerConfig;
 
 pub use self::faults::{Access, Beside, CloudFaults, Shown, Taken, Which};
@@ -52,6 +53,8 @@ pub enum Wants {
 pub struct View<'a> {
     /// Method, path and headers.
     pub head: &'a Parts,
+    /// The body.
+    pub body: &'a str,
     /// Where the service is: `https://127.82.0.1:34567`.
     pub url: &'a str,
     /// The machine's name.
@@ -72,12 +75,7 @@ pub trait Page: Send + Sync + 'static {
     const STATE: [&'static str; 2];
 
     /// What a request wants; none: there is no such path.
-    fn wants(&self, method: &Method, path: &str) -> Option<Wants>;
-
-    /// Whether a command whose path does not tell turns the machine on.
-    fn turned(&self, _: &Call) -> bool {
-        false
-    }
+    fn wants(&self, call: &Call) -> Option<Wants>;
 
     /// Does the request have what opens the service?
     fn lets_in(&self, wants: Wants, call: &Call) -> bool;
@@ -184,12 +182,8 @@ impl<P: Page> Service<P> {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let faults = lock(&self.faults).clone();
         tokio::time::sleep(faults.latency).await;
-        let Some(wants) = self.page.wants(&call.head.method, call.head.uri.path()) else {
+        let Some(wants) = self.page.wants(call) else {
             return Ok(self.page.error(404, "no such path").into_response());
-        };
-        let wants = match wants {
-            Wants::Switch(false) => Wants::Switch(self.page.turned(call)),
-            wants => wants,
         };
         let answer = self.route(call, wants, &faults).await;
         let nonsense = faults.replies.iter().find(|(to, _)| to.is(wants));
@@ -211,12 +205,13 @@ impl<P: Page> Service<P> {
         if taken == Taken::Denied {
             return self.page.error(403, "permission check failed");
         }
-        let shown = self.shown(&faults.shown);
+        let shown = self.shown(&faults.shown, wants);
         let url = lock(&self.url).clone();
         let mut answer = self.page.answer(
             wants,
             &View {
                 head: &call.head,
+                body: std::str::from_utf8(&call.body).unwrap_or_default(),
                 url: &url,
                 name: self.power.name(),
                 uuid: faults.uuid.as_deref().unwrap_or(self.power.system_uuid()),
@@ -237,7 +232,7 @@ impl<P: Page> Service<P> {
         if faults.access == Access::ReadOnly {
             return Taken::Denied;
         }
-        let is_so = self.shown(&faults.shown) == on && faults.shown == Shown::Truth;
+        let is_so = faults.shown == Shown::Truth && self.power.is_on() == on;
         let taken = match faults.taken {
             Taken::Done if is_so => Taken::Already,
             taken => taken,
@@ -251,12 +246,13 @@ impl<P: Page> Service<P> {
         taken
     }
 
-    fn shown(&self, shown: &Shown) -> bool {
+    fn shown(&self, shown: &Shown, wants: Wants) -> bool {
         match shown {
             Shown::Truth | Shown::Twice(_) => self.power.is_on(),
             Shown::Says(on) => *on,
             Shown::Cycle(all) => {
-                let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+                let turns = usize::from(wants == Wants::State);
+                let turn = self.turn.fetch_add(turns, Ordering::Relaxed);
                 all.get(turn % all.len().max(1))
                     .copied()
                     .unwrap_or_default()

@@ -26,7 +26,8 @@ impl Page for Openstack {
         "\"OS-EXT-STS:vm_state\":\"stopped\"",
     ];
 
-    fn wants(&self, method: &Method, path: &str) -> Option<Wants> {
+    fn wants(&self, call: &Call) -> Option<Wants> {
+        let (method, path) = (&call.head.method, call.head.uri.path());
         if (method, path) == (&Method::POST, "/v3/auth/tokens") {
             return Some(Wants::Login);
         }
@@ -37,14 +38,11 @@ impl Page for Openstack {
         match (method.as_str(), rest) {
             ("GET", "") => Some(Wants::State),
             ("GET", _) => Some(Wants::Other),
-            // Which of the two stands in the body.
-            ("POST", "/action") if !id.is_empty() => Some(Wants::Switch(false)),
+            ("POST", "/action") if !id.is_empty() => {
+                Some(Wants::Switch(call.body.starts_with(b"{\"os-start\"")))
+            }
             _ => None,
         }
-    }
-
-    fn turned(&self, call: &Call) -> bool {
-        call.body.starts_with(b"{\"os-start\"")
     }
 
     fn lets_in(&self, wants: Wants, call: &Call) -> bool {

@@ -1,6 +1,6 @@
 //! A cluster of Proxmox VE with one node and one VM, and others beside it that run, as its API of version 8 answers.
 
-use http::{Method, header::AUTHORIZATION};
+use http::header::AUTHORIZATION;
 use serde_json::{Value, json};
 
 use super::{Beside, Page, Taken, View, Wants, uuid_of};
@@ -36,8 +36,8 @@ fn vm(path: &str) -> Option<(usize, &str)> {
 impl Page for Proxmox {
     const STATE: [&'static str; 2] = ["\"status\":\"running\"", "\"status\":\"stopped\""];
 
-    fn wants(&self, method: &Method, path: &str) -> Option<Wants> {
-        match (method.as_str(), vm(path)) {
+    fn wants(&self, call: &Call) -> Option<Wants> {
+        match (call.head.method.as_str(), vm(call.head.uri.path())) {
             ("GET", Some((_, "status/current"))) => Some(Wants::State),
             ("POST", Some((VM, "status/stop"))) => Some(Wants::Switch(false)),
             ("POST", Some((VM, "status/start"))) => Some(Wants::Switch(true)),

@@ -205,6 +205,7 @@ impl Nova {
             },
             at: self.at.clone(),
             path: format!("{}/servers/{}", self.path, id.id),
+            place: None,
             restarter: None,
             model: server.model,
         }

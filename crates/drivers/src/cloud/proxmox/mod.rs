@@ -149,6 +149,7 @@ impl Provider for Proxmox {
         Ok(Machine {
             said: facts::said(&status, &cluster, &owner),
             identity: facts::identity(&config),
+            place: Some(owner.node.clone()),
             restarter: facts::restarter(&status),
             model: Some(owner.to_string()),
             at,
@@ -181,6 +182,7 @@ impl Provider for Proxmox {
                 identity: Identity::default(),
                 at: at.clone(),
                 path: vm.owner.path(),
+                place: Some(vm.owner.node.clone()),
                 restarter: vm.restarter(),
                 model: Some(vm.owner.to_string()),
             };

@@ -3,7 +3,7 @@
 use super::cell::{BROADCAST, Bench, Cell, ENDLESS, SHORT, machine};
 use super::rows::Fault;
 use crate::device::local_rules;
-use fencing_api::device::{OpenstackDriver, ProxmoxDriver};
+use fencing_api::device::{OpenstackDriver, ProxmoxDriver, VsphereDriver};
 use fencing_drivers::address::Address;
 use fencing_drivers::clock::Clock;
 use fencing_drivers::credentials::Credentials;
@@ -12,6 +12,7 @@ use fencing_drivers::{DriverKind, NodeFacts, Parts};
 use fencing_testbed::bmc::{BmcCa, Certificate, Effect, Nonsense};
 use fencing_testbed::cloud::openstack::{self, Openstack};
 use fencing_testbed::cloud::proxmox::{self, Proxmox};
+use fencing_testbed::cloud::vsphere::{self, Vsphere};
 use fencing_testbed::cloud::{Access, Beside, Cloud, CloudFaults, Page, Shown, Taken, Which};
 use fencing_testbed::https::Line;
 use fencing_testbed::power::Power;
@@ -99,6 +100,31 @@ pub fn openstack(fault: Fault) -> Cell {
             Fault::LinkElsewhere => Odd::Elsewhere(CALLS, "a_token_goes_to_no_other_host"),
             Fault::InterlockBit => Odd::Never("Nova answers for all of its hosts alike"),
             _ => Odd::Never("no next page is followed"),
+        },
+    };
+    COLUMN.provoke(fault)
+}
+
+pub fn vsphere(fault: Fault) -> Cell {
+    const TESTS: &str = "crates/drivers/src/cloud/vsphere/tests.rs";
+    const COLUMN: Column<Vsphere> = Column {
+        page: || Vsphere,
+        kind: settings::<VsphereDriver>,
+        url: "address",
+        secret: [
+            ("username", vsphere::LOGIN[0]),
+            ("password", vsphere::LOGIN[1]),
+        ],
+        provider_id: |uuid| format!("vsphere://{uuid}"),
+        odd: |fault| match fault {
+            Fault::Sleeping => {
+                Odd::Elsewhere(TESTS, "only_a_connected_vm_of_a_connected_host_is_off")
+            }
+            Fault::PowerFaultBit => Odd::Beside(Beside::OldReport),
+            Fault::ControlFaultBit => Odd::Beside(Beside::AtWork),
+            Fault::InterlockBit => Odd::Beside(Beside::CutOff),
+            Fault::WrongSystem | Fault::ZeroUuid => Odd::Beside(Beside::Nothing),
+            _ => Odd::Never(NO_LINKS),
         },
     };
     COLUMN.provoke(fault)

@@ -26,12 +26,13 @@ use verdict::Verdict;
 /// How a driver's device gets a fault.
 type Provoke = fn(Fault) -> Cell;
 /// The columns.
-const DRIVERS: [(&str, Provoke); 6] = [
+const DRIVERS: [(&str, Provoke); 7] = [
     ("redfish", redfish::provoke),
     ("ipmi", ipmi::provoke),
     ("pdu", pdu::provoke),
     ("manual", manual::provoke),
     ("openstack", cloud::openstack),
+    ("vsphere", cloud::vsphere),
     ("proxmox", cloud::proxmox),
 ];
 
