@@ -3,6 +3,7 @@
 //! A vCenter goes on showing `poweredOff` of a VM whose host it has lost, and a suspended VM keeps its memory. So an Off needs a VM and a host that
 //! are connected, in one answer, and no failover of vSphere HA. REST knows no state of the host, and fails above 1,000 VMs.
 
+mod facts;
 mod soap;
 
 use super::account::Grant;
@@ -14,11 +15,12 @@ use super::{Machine, MachineId, Provider, Sent, unusable};
 use crate::credentials::LOGIN as KEYS;
 use crate::http::{Call, Reply};
 use crate::{DeviceError, NodeFacts};
+use facts::Vm;
 use fencing_api::device::{TlsSettings, VsphereDriver};
 use fencing_core::reading::usable_uuid;
 use http::header::COOKIE;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
-use soap::{Content, Vm};
+use soap::Content;
 use std::sync::Arc;
 use std::time::Duration;
 use zeroize::Zeroizing;
@@ -99,7 +101,7 @@ impl Provider for Vsphere {
         let mut found = Vec::new();
         for uuid in soap::spellings(&id.id) {
             let answer = ask(io, |content| soap::find(content, &uuid)).await?;
-            found.extend(understood(io, soap::references(&answer))?);
+            found.extend(understood(io, facts::references(&answer))?);
         }
         found.sort();
         found.dedup();
@@ -116,7 +118,7 @@ impl Provider for Vsphere {
             });
         };
         let answer = ask(io, |content| soap::read(content, vm)).await?;
-        let vm = understood(io, soap::vm(&answer, vm))?;
+        let vm = understood(io, facts::vm(&answer, vm))?;
         Ok(machine(io, vm))
     }
 
@@ -134,12 +136,12 @@ impl Provider for Vsphere {
         ids: &[MachineId],
     ) -> Result<Vec<(MachineId, Machine)>, DeviceError> {
         let answer = ask(io, soap::view).await?;
-        let view = understood(io, soap::references(&answer))?.pop();
+        let view = understood(io, facts::references(&answer))?.pop();
         let view = understood(io, view.ok_or_else(|| "it gives no view".to_owned()))?;
         let mut found = Vec::new();
         let mut answer = ask(io, |content| soap::page(content, &view, PAGE)).await;
         for _ in 0..PAGES_MAX {
-            let (vms, next) = understood(io, soap::vms(&answer?))?;
+            let (vms, next) = understood(io, facts::vms(&answer?))?;
             for vm in vms {
                 let is_it = |id: &&MachineId| vm.identity.is_system(&id.id);
                 if let Some(id) = ids.iter().find(is_it) {
@@ -164,7 +166,7 @@ impl Provider for Vsphere {
     async fn follow(&self, io: &mut Io, operation: &Operation) -> Result<Follow, DeviceError> {
         let task = &operation.path;
         let answer = ask(io, |content| soap::task(content, task)).await?;
-        understood(io, soap::follow(&answer, task))
+        understood(io, facts::follow(&answer, task))
     }
 }
 
@@ -193,7 +195,7 @@ async fn switch(io: &mut Io, machine: &Machine, on: bool) -> Result<Sent, Device
         Err(sent) => return Ok(sent),
     };
     let answer = body(io, reply);
-    let task = answer.and_then(|answer| understood(io, soap::references(&answer)));
+    let task = answer.and_then(|answer| understood(io, facts::references(&answer)));
     Ok(match task.map(<[String; 1]>::try_from) {
         Ok(Ok([path])) => Sent::Operation(Operation { at, path }),
         Ok(Err(_)) => {
@@ -228,7 +230,7 @@ async fn session(io: &mut Io) -> Result<Grant, DeviceError> {
     let hello = call("6.7", soap::content());
     let reply = io.read(&at, &hello, StatusCode::OK, &ANSWERS).await?;
     let answer = body(io, reply)?;
-    let content = understood(io, soap::content_of(&answer))?;
+    let content = understood(io, facts::content_of(&answer))?;
     let [user, password] = KEYS.map(|key| credentials.value(key));
     let login = call(&content.version, soap::login(&content, user, password));
     let since = io.now();
@@ -309,7 +311,7 @@ fn understood<T>(io: &Io, answer: Result<T, String>) -> Result<T, DeviceError> {
 fn words(reply: &Reply) -> (String, String) {
     let body = reply.body.as_deref().unwrap_or_default();
     let text = std::str::from_utf8(body).unwrap_or_default();
-    soap::fault(text).unwrap_or_default()
+    facts::fault(text).unwrap_or_default()
 }
 
 #[cfg(test)]

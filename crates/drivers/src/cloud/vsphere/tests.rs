@@ -63,7 +63,7 @@ fn answer(changed: Option<Property<'_>>, host: &str) -> String {
 }
 
 fn said(answer: &str) -> Said {
-    soap::vm(answer, "vm-62").expect("a VM").said
+    facts::vm(answer, "vm-62").expect("a VM").said
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn only_a_connected_vm_of_a_connected_host_is_off() {
     }
     let on = with("powerState", "poweredOn", "notResponding");
     assert_eq!((on.state, on.faults.len()), (PowerState::On, 0));
-    let another = soap::vm(&answer(None, "connected"), "vm-63").expect_err("another VM");
+    let another = facts::vm(&answer(None, "connected"), "vm-63").expect_err("another VM");
     assert!(another.contains("vm-62"), "{another}");
 }
 
@@ -117,7 +117,7 @@ fn a_task_that_found_the_state_is_told_from_one_that_failed() {
             "RetrievePropertiesEx",
             &format!("<returnval>{object}</returnval>"),
         );
-        soap::follow(&answer, "task-7").expect("a task")
+        facts::follow(&answer, "task-7").expect("a task")
     };
     assert_eq!(task("running", ""), Follow::Running);
     assert_eq!(task("queued", ""), Follow::Running);
@@ -134,7 +134,7 @@ fn a_task_that_found_the_state_is_told_from_one_that_failed() {
     );
     assert!(matches!(failed("InvalidState"), Follow::Failed(_)));
     assert!(matches!(task("", ""), Follow::Failed(_)));
-    assert!(soap::follow(&response("RetrievePropertiesEx", ""), "task-7").is_err());
+    assert!(facts::follow(&response("RetrievePropertiesEx", ""), "task-7").is_err());
 }
 
 #[test]
@@ -285,13 +285,13 @@ proptest! {
         let cut = cut.min(whole.len());
         if whole.is_char_boundary(cut) {
             let text = format!("{}{junk}{}", &whole[..cut], &whole[cut..]);
-            let _ = soap::vm(&text, "vm-62");
-            if let Ok(vm) = soap::vm(&whole[..cut], "vm-62") {
+            let _ = facts::vm(&text, "vm-62");
+            if let Ok(vm) = facts::vm(&whole[..cut], "vm-62") {
                 prop_assert!(!vm.said.is_off() || cut == whole.len(), "cut at {}", cut);
             }
         }
         let changed = whole.replacen(removed, &put, 1);
-        if let Ok(vm) = soap::vm(&changed, "vm-62") {
+        if let Ok(vm) = facts::vm(&changed, "vm-62") {
             prop_assert!(!vm.said.is_off() || put == removed, "{} -> {}", removed, put);
         }
     }
