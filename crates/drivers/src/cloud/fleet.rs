@@ -58,7 +58,7 @@ impl Fleet {
     /// The machine, if the list of now shows it running; none: it has to be read by itself.
     ///
     /// # Errors
-    /// The provider gives no list now.
+    /// The provider has no time for a list now.
     pub async fn running<P: Provider>(
         &self,
         provider: &P,
@@ -83,7 +83,12 @@ impl Fleet {
         let Some(listed) = listed.as_ref() else {
             return Ok(None);
         };
-        let machines = listed.machines.as_ref().map_err(Clone::clone)?;
+        let machines = match &listed.machines {
+            Ok(machines) => machines,
+            // Who is told to ask less does not ask for each by itself instead.
+            Err(error @ DeviceError::Busy { .. }) => return Err(error.clone()),
+            Err(_) => return Ok(None),
+        };
         let machine = machines
             .get(id)
             .filter(|it| it.said.state == PowerState::On)

@@ -23,7 +23,7 @@ pub(super) struct Session<P> {
     prepared: Option<(Machine, Command)>,
     /// What the preparation has read of the power.
     seen: Option<Reading>,
-    /// Where the machine was when it was read first.
+    /// Where the machine was when it was read last.
     place: Option<String>,
 }
 
@@ -124,13 +124,12 @@ impl<P: Provider> Session<P> {
         let driver = Arc::clone(&self.driver);
         let asked = driver.clock.since_boot();
         let mut machine = driver.provider.read(&mut self.io, &driver.id).await?;
-        let first = self
-            .place
-            .get_or_insert_with(|| machine.place.clone().unwrap_or_default());
-        let stayed = machine.place.as_ref().is_none_or(|place| place == first);
-        machine.said = machine
-            .said
-            .only_if(stayed, format!("it has moved from {first}"));
+        // The run of Off begins again where it is now.
+        let before = std::mem::replace(&mut self.place, machine.place.clone());
+        if let Some(before) = before.filter(|it| machine.place.as_ref() != Some(it)) {
+            let moved = format!("it has moved from {before}");
+            machine.said = machine.said.only_if(false, moved);
+        }
         let reading = self.reading(&machine, asked, driver.clock.since_boot());
         Ok((reading, machine))
     }

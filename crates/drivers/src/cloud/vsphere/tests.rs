@@ -243,11 +243,18 @@ async fn a_vm_that_moves_while_it_is_read_is_not_off() {
     let none = response("FindAllByUuid", "");
     let off = answer(None, "connected");
     let elsewhere = off.replace("host-21", "host-9");
-    let service = service(&[&hit, &none, &off, &hit, &none, &elsewhere]).await;
+    let service = service(&[
+        &hit, &none, &off, &hit, &none, &elsewhere, &hit, &none, &elsewhere,
+    ])
+    .await;
     let mut session = driver(&service).open();
     assert!(session.observe().await.expect("a reading").is_off());
     let moved = session.observe().await.expect("a reading");
     assert_eq!(moved.faults, ["it has moved from host-21"]);
+    assert!(
+        session.observe().await.expect("a reading").is_off(),
+        "it stays there"
+    );
 }
 
 #[tokio::test]

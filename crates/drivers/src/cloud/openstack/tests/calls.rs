@@ -116,9 +116,23 @@ async fn pages_of_a_list_serve_probes_of_instances_that_were_read_and_run() {
         assert!(probed.reading.identity.is_system(ID));
         assert_eq!(service.asked().len(), requests);
     }
-    service.now(first, "503 Service Unavailable", "", "");
-    let again = driver.open().probe(Extent::Needed).await.expect("a probe");
-    assert!(again.reading.identity.is_system(ID), "it needs no list");
+}
+
+#[tokio::test]
+async fn an_instance_is_read_by_itself_where_no_list_may_be_had() {
+    let service = service().await;
+    let running = with(stopped(), "OS-EXT-STS:vm_state", Some(json!("active")));
+    service.now(&format!("GET /v2.1/servers/{ID}"), "200 OK", "", running);
+    let list = "GET /v2.1/servers/detail?limit=100";
+    let forbidden = json!({"forbidden": {"code": 403, "message": "no"}});
+    service.now(list, "403 Forbidden", "", forbidden);
+    let driver = driver(&service);
+    // The login and the instance; the list and the instance; the instance.
+    for requests in [2, 2, 1] {
+        let probed = driver.open().probe(Extent::Listed).await.expect("a probe");
+        assert_eq!(probed.reading.state, PowerState::On);
+        assert_eq!(service.asked().len(), requests);
+    }
 }
 
 #[tokio::test]

@@ -77,6 +77,28 @@ async fn a_list_serves_probes_of_machines_that_were_read_and_run() {
 }
 
 #[tokio::test]
+async fn one_who_is_told_to_ask_less_does_not_ask_for_each_machine_instead() {
+    let service = service().await;
+    let status = format!("GET {API}/nodes/pve2/qemu/104/status/current");
+    let running = with(stopped(), "/data/status", Some(json!("running")));
+    service.now(&status, "200 OK", "", running);
+    let driver = driver(&service, "proxmox://lab/104");
+    driver.open().probe(Extent::Needed).await.expect("a probe");
+    service.asked();
+    let list = format!("GET {API}/cluster/resources?type=vm");
+    service.now(&list, "429 Too Many Requests", "", "");
+    for requests in [1, 0] {
+        let busy = driver
+            .open()
+            .probe(Extent::Listed)
+            .await
+            .expect_err("no probe");
+        assert_eq!(busy.reason(), "Busy", "{busy}");
+        assert_eq!(service.asked().len(), requests);
+    }
+}
+
+#[tokio::test]
 async fn what_a_list_does_not_show_running_is_read_by_itself() {
     let service = service().await;
     let driver = driver(&service, "proxmox://lab/104");
