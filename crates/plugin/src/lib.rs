@@ -46,6 +46,7 @@ pub mod page;
 pub mod pause;
 pub mod plan;
 pub mod prompt;
+mod providers;
 pub mod reach;
 pub mod replica;
 pub mod report;

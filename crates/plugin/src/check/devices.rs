@@ -2,6 +2,7 @@
 
 use super::super::cluster::{Cluster, Error, seen};
 use super::super::control::{lacks, unready};
+use super::super::providers;
 use super::{Category, Check, Finding};
 use fencing_api::conditions::{READY, find};
 use fencing_api::device::FenceDevice;
@@ -11,7 +12,7 @@ use fencing_cluster::text::listed;
 use fencing_core::control::OFF_WHILE_RUNNING;
 use fencing_core::observed::NodeView;
 use fencing_core::quiesce::counted;
-use fencing_core::select::governing;
+use fencing_core::select::{governing, serves};
 use kube::ResourceExt;
 use kube::api::ListParams;
 use std::collections::BTreeMap;
@@ -50,6 +51,7 @@ pub(super) async fn look(
         Ok(nodes) => {
             let views: Vec<NodeView> = nodes.iter().map(SlimNode::view).collect();
             findings.extend(controlled(policies, &devices, &views));
+            findings.extend(unserved(&devices, &views));
             protected(policies, &views)
         }
         Err(words) => NODES.unknown(format!(
@@ -90,6 +92,24 @@ fn controlled(
                 "FenceDevice {device} has not read On in the current boot of {named}; its Off proves nothing until a probe does: kubectl fence test {first}"
             )),
         }
+    });
+    found.collect()
+}
+
+/// Nodes of a cloud or a hypervisor that no FenceDevice is for, and the driver that would be.
+fn unserved(devices: &[FenceDevice], nodes: &[NodeView]) -> Vec<Finding> {
+    let is_served = |node: &NodeView| devices.iter().any(|device| serves(device, node));
+    let left: Vec<NodeView> = nodes.iter().filter(|it| !is_served(it)).cloned().collect();
+    let found = providers::of(&left).into_iter().map(|(provider, nodes)| {
+        let (named, machines) = (listed(&nodes, "", NAMED_MAX), provider.machines);
+        NO_DEVICE.warns(match provider.driver {
+            Some(driver) => format!(
+                "no FenceDevice is for these {machines}: {named}; driver {driver} would be: kubectl fence generate devices --from-provider-ids"
+            ),
+            None => format!(
+                "no FenceDevice is for these {machines}: {named}; this version has no driver for them: use driver manual"
+            ),
+        })
     });
     found.collect()
 }

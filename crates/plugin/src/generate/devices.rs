@@ -1,10 +1,10 @@
-//! `kubectl fence generate devices`: FenceDevices out of Metal3's hosts, or out of what BMCs say of themselves.
+//! `kubectl fence generate devices`: FenceDevices out of Metal3's hosts, of the Nodes' provider IDs, or of what BMCs say of themselves.
 
 use super::super::output::print;
 use super::super::reach::Reach;
 use super::super::{Done, Error};
 use super::document::{Remark, comments, document};
-use super::{hosts, scan, selector};
+use super::{hosts, providers, scan, selector};
 use crate::table::{count, quoted};
 use clap::ArgGroup;
 use fencing_api::device::{
@@ -22,6 +22,9 @@ Examples:
   Of Metal3's BareMetalHosts:
       kubectl fence generate devices --from-bmh > devices.yaml
 
+  Of clouds and hypervisors, by the Nodes' provider IDs:
+      kubectl fence generate devices --from-provider-ids > devices.yaml
+
   Of BMCs that name their machines:
       kubectl fence generate devices --from-redfish-scan 10.20.0.11 10.20.0.12 \\
           --ca bmc-ca.pem > devices.yaml
@@ -37,11 +40,11 @@ missing; an incomplete FenceDevice is printed as a comment.";
 /// Longest list of hosts in a command.
 const ALLOWED_HOSTS_MAX: usize = 400;
 
-/// Print FenceDevices of Metal3's hosts, or of scanned BMCs
+/// Print FenceDevices of Metal3's hosts, of provider IDs, or of scanned BMCs
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = EXAMPLES,
-    group = ArgGroup::new("source").required(true).args(["from_bmh", "from_redfish_scan"])
+    group = ArgGroup::new("source").required(true).args(["from_bmh", "from_provider_ids", "from_redfish_scan"])
 )]
 pub struct Args {
     /// Of the BareMetalHosts (metal3.io/v1alpha1) of the cluster
@@ -49,16 +52,20 @@ pub struct Args {
     from_bmh: bool,
 
     /// Only of BareMetalHosts in this namespace
-    #[arg(long, value_name = "NAME", conflicts_with = "from_redfish_scan")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["from_provider_ids", "from_redfish_scan"])]
     bmh_namespace: Option<String>,
 
     /// Of BareMetalHosts in all namespaces (the default)
     #[arg(
         short = 'A',
         long,
-        conflicts_with_all = ["bmh_namespace", "from_redfish_scan"]
+        conflicts_with_all = ["bmh_namespace", "from_provider_ids", "from_redfish_scan"]
     )]
     all_namespaces: bool,
+
+    /// Of clouds and hypervisors, as the Nodes' provider IDs name them
+    #[arg(long)]
+    from_provider_ids: bool,
 
     /// Of these BMCs: https://HOST[:PORT], or HOST[:PORT]
     #[arg(long, value_name = "ADDRESS", num_args = 0..)]
@@ -156,6 +163,7 @@ pub fn no_node(machine: &str, missing: &str) -> Remark {
 pub async fn run(reach: &Reach, args: Args) -> Done {
     let proposals = match args.from_redfish_scan {
         Some(addresses) => scan::devices(reach, addresses, args.scan, args.common).await?,
+        None if args.from_provider_ids => providers::devices(reach, &args.common).await?,
         None => {
             let namespace = args.bmh_namespace.as_deref();
             hosts::devices(reach, namespace, &args.common).await?

@@ -9,6 +9,7 @@ mod devices;
 mod document;
 mod hosts;
 mod policy;
+mod providers;
 mod scan;
 mod selector;
 
@@ -62,6 +63,7 @@ mod tests {
             "--from-bmh",
             "--from-bmh -A --label tier=bmc",
             "--from-bmh --bmh-namespace metal3 --ca-config-map bmc-ca",
+            "--from-provider-ids --label tier=vm --ca-config-map vcenter-ca",
             "--from-redfish-scan 10.0.0.1 10.0.0.2 --ca ca.pem",
             "--from-redfish-scan -f bmcs.txt --username fence --password-stdin --yes",
         ] {
@@ -70,6 +72,8 @@ mod tests {
         for line in [
             "",
             "--from-bmh --from-redfish-scan 10.0.0.1",
+            "--from-bmh --from-provider-ids",
+            "--from-provider-ids -A",
             "--from-bmh -A --bmh-namespace metal3",
             "--from-bmh --insecure",
             "--from-bmh -f bmcs.txt",

@@ -1,0 +1,130 @@
+//! FenceDevices of clouds and hypervisors, one for all Nodes of a provider, as the Nodes' provider IDs name it.
+
+use super::super::Error;
+use super::super::cluster::{Cluster, seen};
+use super::super::reach::Reach;
+use super::devices::{Common, Proposal, Proposals};
+use super::document::Remark;
+use crate::providers;
+use fencing_api::device::{FenceDevice, FenceDeviceSpec};
+use fencing_cluster::slim::SlimNode;
+use fencing_cluster::text::listed;
+use fencing_core::observed::NodeView;
+use fencing_core::quiesce::counted;
+use kube::api::ListParams;
+use serde_json::{Value, json};
+
+/// Names in one remark.
+const NAMED_MAX: usize = 5;
+/// Stands for a host that is not known.
+const HOST: &str = "HOST.example.com";
+
+/// Proposes devices for the Nodes of this cluster.
+///
+/// # Errors
+/// [`Error`].
+pub async fn devices(reach: &Reach, common: &Common) -> Result<Proposals, Error> {
+    let cluster = Cluster::of(reach).await?;
+    let nodes = cluster
+        .list(&cluster.api::<SlimNode>(), &ListParams::default())
+        .await;
+    let nodes = seen(nodes)?.map_err(Error::No)?;
+    let views: Vec<NodeView> = nodes.iter().map(SlimNode::view).collect();
+    proposals(&views, common)
+}
+
+fn proposals(nodes: &[NodeView], common: &Common) -> Result<Proposals, Error> {
+    let mut all = Proposals::default();
+    for (provider, named) in providers::of(nodes) {
+        let nodes = format!(
+            "{} ({})",
+            counted(named.len(), "node"),
+            listed(&named, "", NAMED_MAX)
+        );
+        let machines = provider.machines;
+        match provider.driver {
+            Some(driver) => all
+                .devices
+                .push(proposal(driver, machines, &nodes, common)?),
+            None => all.after.push(Remark::Words(format!(
+                "{nodes}: {machines}, for which this version has no driver. Use driver `manual`."
+            ))),
+        }
+    }
+    if all.devices.is_empty() && all.after.is_empty() {
+        let words = "No Node has the provider ID of a cloud or a hypervisor that is known.";
+        all.after.push(Remark::words(words));
+    }
+    Ok(all)
+}
+
+fn proposal(driver: &str, machines: &str, nodes: &str, common: &Common) -> Result<Proposal, Error> {
+    let (field, url) = match driver {
+        "openstack" => ("authURL", format!("https://{HOST}:5000/v3")),
+        "proxmox" => ("address", format!("https://{HOST}:8006")),
+        _ => ("address", format!("https://{HOST}")),
+    };
+    let ca = common.ca_config_map.as_ref();
+    let settings = match ca {
+        Some(ca) => json!({field: url, "tls": {"caRef": {"name": ca}}}),
+        None => json!({field: url}),
+    };
+    let spec: Value = json!({
+        "nodeSelector": {}, driver: settings, "credentialsRef": {"name": driver},
+    });
+    let spec: FenceDeviceSpec = serde_json::from_value(spec)
+        .map_err(|error| Error::No(format!("driver {driver} cannot be written: {error}")))?;
+    let mut device = FenceDevice::new(driver, spec);
+    // What the type adds is about its definition (`helm.sh/resource-policy`).
+    device.metadata.annotations = None;
+    let labels = common.labels.iter().cloned();
+    device.metadata.labels = (!common.labels.is_empty()).then(|| labels.collect());
+    Ok(Proposal {
+        device,
+        remarks: vec![
+            Remark::Words(format!("{nodes}: {machines}, by one FenceDevice.")),
+            Remark::Words(format!(
+                "Write the address where {HOST} stands, and select these nodes alone if others have no such machine. Secret and rights: docs/how-to/{driver}.md."
+            )),
+        ],
+        is_complete: false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::devices::text;
+    use super::*;
+    use fencing_core::fixtures;
+
+    #[test]
+    fn a_provider_has_one_device_for_all_of_its_nodes() {
+        let node = |name: &str, provider_id: &str| NodeView {
+            name: name.to_owned(),
+            provider_id: provider_id.to_owned(),
+            ..fixtures::node()
+        };
+        let nodes = [
+            node("w1", "vsphere://4c4c4544-0042-3510-8054-b4c04f4e4e31"),
+            node("w2", "vsphere://4c4c4544-0042-3510-8054-b4c04f4e4e32"),
+            node("w3", "aws:///eu-1a/i-0"),
+        ];
+        let common = Common {
+            ca_config_map: Some("vcenter-ca".to_owned()),
+            ..Common::default()
+        };
+        let text = text(&proposals(&nodes, &common).expect("proposals")).expect("YAML");
+        for line in [
+            "# 2 nodes (w1, w2): virtual machines of vSphere, by one FenceDevice.",
+            "#   nodeSelector: {}",
+            "#   vsphere:",
+            "#     address: https://HOST.example.com",
+            "#         name: vcenter-ca",
+            "# 1 node (w3): EC2 instances, for which this version has no driver. Use driver",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line}: {text}");
+        }
+        let none = proposals(&[node("w4", "")], &common).expect("proposals");
+        assert!(none.devices.is_empty() && none.after.len() == 1);
+    }
+}
