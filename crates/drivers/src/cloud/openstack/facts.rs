@@ -168,14 +168,15 @@ pub(super) fn follow(document: &Value) -> Follow {
     }
 }
 
-/// How the one event of this name ended. Of several none is believed before all have ended well.
+/// How the event of this name ended. A host that comes back carries a stop out twice, as what it finds undone and as what it is sent; Nova then
+/// notes both ends in one of two events, and the other one stays without a result. So one that has ended counts, and each that has must be good.
 fn result<'a>(document: &'a Value, name: &str) -> Option<&'a str> {
     let events = document.pointer("/instanceAction/events")?.as_array()?;
     let own = events
         .iter()
         .filter(|event| event.get("event") == Some(&name.into()));
-    let results: Option<Vec<&str>> = own.map(|event| event.get("result")?.as_str()).collect();
-    let results = results?;
+    let ended = own.filter_map(|event| event.get("result").filter(|it| !it.is_null()));
+    let results: Vec<&str> = ended.map(|it| it.as_str().unwrap_or("nothing")).collect();
     let bad = results.iter().find(|result| **result != "Success");
     bad.or(results.first()).copied()
 }

@@ -43,6 +43,8 @@ const LOGIN: Answers = Answers {
     table: &[
         row(401, "", "", Meaning::Login),
         row(403, "", "", Meaning::Denied),
+        // Keystone does not find a credential that was deleted. Another 404 is another address.
+        row(404, "", "application credential", Meaning::Login),
         row(429, "", "", Meaning::Busy),
         row(503, "", "", Meaning::Busy),
     ],
@@ -60,6 +62,8 @@ const ANSWERS: Answers = Answers {
         row(409, "", "task_state", Meaning::Busy),
         row(409, "", "vm_state", Meaning::Refused),
         row(409, "", "locked", Meaning::Refused),
+        // An instance that is on no host, since it was shelved.
+        row(409, "", "is not ready", Meaning::Refused),
         row(413, "", "", Meaning::Busy),
         row(429, "", "", Meaning::Busy),
         row(503, "", "", Meaning::Busy),

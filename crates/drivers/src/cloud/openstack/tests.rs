@@ -129,6 +129,12 @@ fn a_stop_is_done_when_its_host_says_success() {
         {"event": "compute_stop_instance", "result": "Error"},
     ]);
     assert_eq!(of("stop", twice), Stop::Failed);
+    // As a host reports a stop that waited for it.
+    let again = |result: Value| json!([{"event": "compute_stop_instance", "result": null}, {"event": "compute_stop_instance", "result": result}]);
+    assert_eq!(of("stop", again(json!("Success"))), Stop::Done);
+    assert_eq!(of("stop", again(json!("Error"))), Stop::Failed);
+    assert_eq!(of("stop", again(json!(1))), Stop::Failed);
+    assert_eq!(of("stop", again(Value::Null)), Stop::Pending);
     let other = json!([{"event": "compute_start_instance", "result": "Success"}]);
     assert_eq!(of("stop", other), Stop::Pending);
     assert_eq!(facts::follow(&action("stop", json!([]))), Follow::Running);

@@ -170,6 +170,15 @@ async fn a_path_outside_the_access_rules_is_no_reason_to_log_in_again() {
     );
     let refused = session(&service).observe().await.expect_err("no login");
     assert!(refused.refuses_credentials(), "{refused}");
+    for (words, is_deleted) in [
+        ("Could not find Application Credential: x.", true),
+        ("Not Found", false),
+    ] {
+        let body = json!({"error": {"code": 404, "message": words}});
+        service.now("POST /identity/v3/auth/tokens", "404 Not Found", "", body);
+        let refused = session(&service).observe().await.expect_err("no login");
+        assert_eq!(refused.refuses_credentials(), is_deleted, "{refused}");
+    }
 }
 
 #[tokio::test]
@@ -241,6 +250,9 @@ async fn a_stop_is_followed_by_its_request() {
             "{words}"
         );
     }
+    let unready = json!({"conflictingRequest": {"code": 409, "message": format!("Instance {ID} is not ready")}});
+    service.now(&stop, "409 Conflict", "", unready);
+    assert_eq!(off().await.expect_err("shelved").reason(), "Refused");
     service.now(&stop, "409 Conflict", "", conflict("another way"));
     assert!(matches!(off().await, Ok(OffOutcome::Unknown(_))));
     service.now(&stop, "500 Internal Server Error", "", "");
