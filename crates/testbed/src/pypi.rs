@@ -35,8 +35,10 @@ fn install(directory: &Path, requirements: &Path) -> Result<()> {
         "--no-input",
         "--disable-pip-version-check",
     ];
-    // Wheels only: building a package would run code of its own.
+    // Wheels only: building a package would run code of its own. The file names all of them, so that none is looked for: pip would take one that is
+    // wanted with an extra for one without a version.
     let strict = [
+        "--no-deps",
         "--require-hashes",
         "--only-binary",
         ":all:",
