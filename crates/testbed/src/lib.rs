@@ -18,6 +18,7 @@ pub mod https;
 pub mod ipmi;
 pub mod ipmi_peers;
 pub mod moment;
+pub mod openstack_peer;
 pub mod paths;
 pub mod pki;
 pub mod ports;

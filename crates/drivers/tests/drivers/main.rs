@@ -17,6 +17,7 @@ mod grid;
 mod ipmi;
 mod levels;
 mod odd;
+mod openstack;
 mod pdu;
 mod pdu_command;
 mod pdu_forged;
