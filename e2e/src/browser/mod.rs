@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use base64::Engine;
 use serde_json::{Value, json};
 
@@ -21,6 +21,8 @@ use fencing_testbed::process::{Guard, Process, Spec};
 const PROGRAM: &str = "usr/lib/chromium/chromium-headless-shell";
 /// Opens the pipes where Chromium looks for them.
 const SCRIPT: &str = r#"exec "$0" "$@" 3<"$PIPE_IN" 4>"$PIPE_OUT""#;
+/// How often a page is opened whose place another one takes.
+const OPENED_MAX: u32 = 10;
 /// For a whole answer, on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -119,15 +121,40 @@ impl Browser {
         for domain in ["Page", "Network", "Runtime"] {
             this.ask(&format!("{domain}.enable"), json!({})).await?;
         }
+        let told = json!({"enabled": true});
+        this.ask("Page.setLifecycleEventsEnabled", told).await?;
         Ok(this)
     }
 
-    /// Opens a page, and waits until it has loaded.
+    /// Opens a page, and waits until this very one has loaded: the one before may just load itself anew, and take its place.
     pub async fn open(&mut self, url: &str) -> Result<()> {
-        self.told.clear();
-        let opened = self.ask("Page.navigate", json!({"url": url})).await?;
-        ensure!(opened["errorText"].is_null(), "{url}: {opened}");
-        self.wait_told("Page.loadEventFired").await
+        for _ in 0..OPENED_MAX {
+            self.told.clear();
+            let opened = self.ask("Page.navigate", json!({"url": url})).await?;
+            if opened["errorText"] == "net::ERR_ABORTED" {
+                continue;
+            }
+            ensure!(opened["errorText"].is_null(), "{url}: {opened}");
+            if self.loaded(url).await? == opened["loaderId"] {
+                return Ok(());
+            }
+        }
+        bail!("{url}: another page loads again and again")
+    }
+
+    /// Which page has loaded, as soon as one has.
+    async fn loaded(&mut self, awaited: &str) -> Result<Value> {
+        loop {
+            let mut told = self.told.iter();
+            let has_loaded = |told: &&Value| {
+                told["method"] == "Page.lifecycleEvent" && told["params"]["name"] == "load"
+            };
+            if let Some(told) = told.find(has_loaded) {
+                return Ok(told["params"]["loaderId"].clone());
+            }
+            let message = self.next(awaited).await?;
+            self.note(message);
+        }
     }
 
     /// What an expression of JavaScript is in the page; of a promise, what it keeps.
@@ -216,14 +243,6 @@ impl Browser {
         &self.requests
     }
 
-    async fn wait_told(&mut self, method: &str) -> Result<()> {
-        while !self.told.iter().any(|it| it["method"] == method) {
-            let message = self.next(method).await?;
-            self.note(message);
-        }
-        Ok(())
-    }
-
     async fn ask(&mut self, method: &str, params: Value) -> Result<Value> {
         self.number += 1;
         let mut message = json!({"id": self.number, "method": method, "params": params});
@@ -301,6 +320,32 @@ mod tests {
         let png = browser.screenshot().await?;
         let (colours, brightness) = browser.colours(&png).await?;
         ensure!(colours > 10 && brightness > 200, "{colours} {brightness}");
+        Ok(())
+    }
+
+    /// A page that loads itself anew, as ours do without scripts, at the very moment when another is opened.
+    #[tokio::test]
+    async fn a_page_that_is_opened_is_not_taken_for_one_that_reloads() -> Result<()> {
+        if !debian::available_to_test("a_page_that_is_opened_is_not_taken_for_one_that_reloads")? {
+            return Ok(());
+        }
+        let directory = tempfile::tempdir()?;
+        let file = directory.path().join("page.html");
+        let page = "<noscript><meta http-equiv=refresh content=1></noscript><p id=it>still</p>\
+                    <script>document.getElementById('it').textContent = 'runs'</script>";
+        std::fs::write(&file, page)?;
+        let guard = Guard::start()?;
+        let mut browser = Browser::start(&guard, directory.path()).await?;
+        let address = format!("file://{}", file.display());
+        for early in (0..60).step_by(6) {
+            browser.scripts(false).await?;
+            browser.open(&address).await?;
+            tokio::time::sleep(Duration::from_millis(1010 - early)).await;
+            browser.scripts(true).await?;
+            browser.open(&address).await?;
+            let text = browser.text("document.getElementById('it').textContent");
+            ensure!(text.await? == "runs", "{early} ms early");
+        }
         Ok(())
     }
 }
