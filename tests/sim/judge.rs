@@ -83,6 +83,8 @@ struct State {
     window: Duration,
     /// Commands that are still to take effect: machine, when sent, when they land.
     offs: Vec<(String, Duration, Duration)>,
+    /// Those of them that etcd has forgotten: machine, when sent, which processes knew of it.
+    forgotten_offs: Vec<(String, Duration, BTreeSet<String>)>,
     /// Operators that were asked to end, and when.
     ended: BTreeMap<String, Duration>,
     tally: Tally,
@@ -146,6 +148,7 @@ impl Judge {
         state.restored_until = elapsed() + ON_ITS_WAY;
         state.objects = objects;
         state.keep_forgotten();
+        state.note_forgotten_offs();
         state.effects = past.0;
         for node in nodes {
             let name = text(&node, "/metadata/name");
@@ -363,7 +366,7 @@ impl State {
                 found.extend(self.takes_effect(world, write, old, key));
             }
             if had(key).is_some() && has(key).is_none() {
-                found.extend(self.release(world, (node, old), late_effect, key));
+                found.extend(self.release(world, write, old, late_effect, key));
             }
         }
         found

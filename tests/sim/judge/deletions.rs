@@ -279,7 +279,7 @@ impl State {
         if !is_late {
             found.extend(self.is_dark(world, write, name, &self.marks.empty));
         }
-        found.extend(self.release(world, (name, old), late_effect, DETACHING));
+        found.extend(self.release(world, write, old, late_effect, DETACHING));
         found
     }
 }

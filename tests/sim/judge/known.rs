@@ -267,6 +267,12 @@ impl Known {
         own.any(|intent| intent.action == action && intent.machine == machine)
     }
 
+    /// Has it written down an off of this machine that was not refused?
+    pub(super) fn has_turned_off(&self, machine: &str) -> bool {
+        let mut offs = self.turned_off.values().flatten();
+        offs.any(|off| off.machine == machine)
+    }
+
     /// May it take this claim from this Node?
     fn has_seen(&self, node: &str, claim: &str) -> bool {
         self.seen.contains(claim) || self.wrote_claim(node, claim)

@@ -58,7 +58,7 @@ const SLIPS: [(Slip, &[&str]); 18] = [
     (Slip::WentBack, &["S18"]),
 ];
 
-async fn pass(seconds: u64) {
+pub(super) async fn pass(seconds: u64) {
     sleep(Duration::from_secs(seconds)).await;
 }
 

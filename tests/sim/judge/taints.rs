@@ -84,10 +84,12 @@ impl State {
     pub(super) fn release(
         &mut self,
         world: &World,
-        (node, old): (&str, &Value),
+        write: &Write,
+        old: &Value,
         late_effect: Duration,
         key: &'static str,
     ) -> Found {
+        let node = write.key.1.as_str();
         let uid = text(old, "/metadata/uid").to_owned();
         let mut found = Vec::new();
         let by = self.effects.get(&(key, uid));
@@ -124,6 +126,7 @@ impl State {
                 && *at > elapsed()
                 && failed_at.is_none_or(|failed| failed <= *sent)
                 && at.saturating_sub(*sent) <= late_effect
+                && !self.cannot_know(&write.actor, name, *sent)
         });
         if let Some((_, sent, at)) = late {
             found.push((

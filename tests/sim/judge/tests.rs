@@ -181,8 +181,13 @@ impl Scene {
 
     /// The operator reads the Node.
     pub(super) fn looks(&self) {
+        self.looks_as(OPERATOR);
+    }
+
+    /// So does another process.
+    pub(super) fn looks_as(&self, actor: &str) {
         let node = self.world.api.get(&NODE, "", "a").expect("a Node");
-        self.judge.looked(OPERATOR, &node, libc::elapsed());
+        self.judge.looked(actor, &node, libc::elapsed());
     }
 
     /// The machine's BMC tells this process that it is off, or on.
