@@ -1,7 +1,8 @@
 //! What all sessions with one login share: its token, and how fast it asks. Never a reading that a proof or a command rests on.
 //!
 //! A provider throttles an account as a whole, and a hundred nodes have one account: so the brake is here, and not at a machine. A power
-//! command counts and never waits, since whether it may be sent was asked before (F12).
+//! command counts and never waits, since whether it may be sent was asked before (F12). A read waits for its turn, and one that is given up takes
+//! none. A look in peace time begins only while a part of the burst is left, so that a fence finds no queue of them.
 
 use super::fleet::Fleet;
 use crate::address::Address;
@@ -16,10 +17,10 @@ use zeroize::Zeroizing;
 
 /// Accounts that are kept: those of devices that are gone go once there are so many.
 const ACCOUNTS_MAX: usize = 256;
-/// One request in so long, of one account, over a longer time.
-const PERIOD: Duration = Duration::from_millis(50);
 /// Requests that may be sent at once after a pause.
 const BURST: u32 = 100;
+/// So many of them are left to fences: with fewer no look in peace time begins.
+const KEPT_FOR_FENCES: u32 = 50;
 /// A token is not renewed because of a refusal within so long: a request that it does not cover is refused by every token.
 const RENEWED_WITHIN: Duration = Duration::from_mins(1);
 /// A token is renewed so long before its end.
@@ -52,40 +53,63 @@ impl fmt::Debug for Grant {
 #[derive(Debug)]
 pub struct Account {
     clock: Clock,
+    /// One request in so long, over a longer time.
+    period: Duration,
     grant: Mutex<Option<Grant>>,
-    /// When the next request may be sent, if there had been no pause.
+    /// When the next request could be sent, had there been no pause.
     next: Mutex<Duration>,
+    /// Who waits for the brake.
+    queue: Turn<()>,
     login: Turn<()>,
     /// What its lists say, for probes.
     pub fleet: Fleet,
 }
 
 impl Account {
-    fn new(clock: Clock) -> Self {
+    fn new(clock: Clock, period: Duration) -> Self {
         Self {
             clock,
+            period,
             grant: Mutex::default(),
             next: Mutex::default(),
+            queue: Turn::default(),
             login: Turn::default(),
             fleet: Fleet::default(),
         }
     }
 
-    /// Waits until one more request may be sent.
+    /// Waits until one more request may be sent, and counts it. Whoever gives up has taken nothing.
     pub async fn turn(&self) {
-        let wait = self.note();
-        if !wait.is_zero() {
+        let _first = self.queue.lock().await;
+        loop {
+            // A command may have come between.
+            let wait = self.wait_beyond(BURST);
+            if wait.is_zero() {
+                return self.count();
+            }
             sleep(wait).await;
         }
     }
 
-    /// Counts a request, and says how long it would have to wait.
-    pub fn note(&self) -> Duration {
+    /// Counts a request that does not wait.
+    pub fn count(&self) {
         let now = self.clock.since_boot();
         let mut next = lock(&self.next);
-        let mine = now.max(*next);
-        *next = mine + PERIOD;
-        mine.saturating_sub(now).saturating_sub(PERIOD * BURST)
+        *next = now.max(*next) + self.period;
+    }
+
+    /// May a look in peace time begin?
+    #[must_use]
+    pub fn has_turns_to_spare(&self) -> bool {
+        self.wait_beyond(BURST - KEPT_FOR_FENCES).is_zero()
+    }
+
+    /// How long one more request would wait if so many might be sent at once after a pause.
+    fn wait_beyond(&self, burst: u32) -> Duration {
+        let now = self.clock.since_boot();
+        let next = *lock(&self.next);
+        let behind = next.saturating_sub(now);
+        (behind + self.period).saturating_sub(self.period * burst)
     }
 
     /// The token, if it holds for a while.
@@ -142,7 +166,7 @@ impl Accounts {
     /// The account that this version of the Secret opens there: another version begins without a token.
     pub fn of(
         &self,
-        driver: &'static str,
+        (driver, period): (&'static str, Duration),
         address: &Address,
         (secret, version): &(String, String),
         clock: Clock,
@@ -151,7 +175,7 @@ impl Accounts {
         if accounts.len() >= ACCOUNTS_MAX {
             accounts.retain(|_, (_, account)| Arc::strong_count(account) > 1);
         }
-        let made = || (version.clone(), Arc::new(Account::new(clock)));
+        let made = || (version.clone(), Arc::new(Account::new(clock, period)));
         let key = (driver, address.to_string(), secret.clone());
         let (known, account) = accounts.entry(key).or_insert_with(made);
         if known != version {
@@ -168,6 +192,7 @@ fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::time::timeout;
 
     const STILL: Clock = Clock {
         since_boot: || Duration::from_secs(1000),
@@ -183,18 +208,41 @@ mod tests {
         }
     }
 
+    const PERIOD: Duration = Duration::from_millis(50);
+
+    fn account() -> Account {
+        Account::new(STILL, PERIOD)
+    }
+
     #[test]
-    fn a_burst_is_let_through_and_then_each_waits_longer() {
-        let account = Account::new(STILL);
-        let waits: Vec<Duration> = (0..BURST + 3).map(|_| account.note()).collect();
-        let (free, slow) = waits.split_at(101);
-        assert!(free.iter().all(Duration::is_zero));
-        assert_eq!(slow, [PERIOD, PERIOD * 2]);
+    fn a_burst_is_let_through_and_half_of_it_is_kept_for_fences() {
+        let account = account();
+        for sent in 0..BURST {
+            assert_eq!(account.has_turns_to_spare(), sent < 50, "{sent}");
+            assert!(account.wait_beyond(BURST).is_zero(), "{sent}");
+            account.count();
+        }
+        assert_eq!(account.wait_beyond(BURST), PERIOD);
+        account.count();
+        assert_eq!(account.wait_beyond(BURST), PERIOD * 2);
+    }
+
+    /// A thousand reads that were given up once made those of a fence wait for a minute.
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_that_is_given_up_takes_no_turn() {
+        let account = account();
+        for _ in 0..BURST {
+            account.turn().await;
+        }
+        let given_up = (0..1000).map(|_| timeout(Duration::from_millis(1), account.turn()));
+        let given_up = futures::future::join_all(given_up).await;
+        assert!(given_up.iter().all(Result::is_err));
+        assert_eq!(account.wait_beyond(BURST), PERIOD);
     }
 
     #[test]
     fn a_token_is_used_until_shortly_before_its_end() {
-        let account = Account::new(STILL);
+        let account = account();
         assert!(account.grant().is_none());
         account.keep(grant("long", 0, 1061));
         assert!(account.grant().is_some());
@@ -204,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_young_token_that_is_refused_is_not_the_reason() {
-        let account = Account::new(STILL);
+        let account = account();
         let (old, young) = (grant("old", 940, 9000), grant("young", 941, 9000));
         account.keep(young.clone());
         assert!(!account.drop_refused(&young));
@@ -218,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_token_is_shown_nowhere() {
-        let account = Account::new(STILL);
+        let account = account();
         account.keep(grant("gAAAAB-secret", 0, 9000));
         let shown = format!("{account:?} {}", account.without_token("x gAAAAB-secret y"));
         assert!(!shown.contains("gAAAAB"), "{shown}");
@@ -231,7 +279,7 @@ mod tests {
         let address = Address::parse("https://cloud.example.com").expect("an address");
         let of = |version: &str| {
             let secret = ("login".to_owned(), version.to_owned());
-            accounts.of("openstack", &address, &secret, STILL)
+            accounts.of(("openstack", PERIOD), &address, &secret, STILL)
         };
         of("1").keep(grant("one", 0, 9000));
         assert!(of("1").grant().is_some());

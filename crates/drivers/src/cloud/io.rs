@@ -91,7 +91,7 @@ impl Io {
     /// As [`Io::ask`]; [`Io::sent`] says whether it may have arrived.
     pub async fn command(&mut self, at: &Address, call: &Call) -> Result<Reply, DeviceError> {
         self.last = None;
-        self.account.note();
+        self.account.count();
         self.client(at)?.command(call).await
     }
 
@@ -264,7 +264,12 @@ mod tests {
         };
         let secret = ("cloud".to_owned(), "1".to_owned());
         let accounts = Accounts::default();
-        let account = accounts.of("openstack", &target.address, &secret, Clock::SYSTEM);
+        let account = accounts.of(
+            ("openstack", Duration::ZERO),
+            &target.address,
+            &secret,
+            Clock::SYSTEM,
+        );
         Io::new(Arc::new(target), account, Clock::SYSTEM)
     }
 

@@ -81,6 +81,9 @@ pub trait Provider: fmt::Debug + Send + Sync + Sized + 'static {
     /// Name of the driver, as in the API.
     const NAME: &'static str;
 
+    /// One request of an account in so long, over a longer time: below what the provider lets through.
+    const PERIOD: Duration = Duration::from_millis(50);
+
     /// The machine of this Node; asks nothing.
     ///
     /// # Errors
@@ -183,7 +186,8 @@ impl<P: Provider> Cloud<P> {
                 return Err(invalid(fields.address, problem));
             }
         };
-        let account = parts.accounts.of(P::NAME, &address, &parts.secret, clock);
+        let account = (P::NAME, P::PERIOD);
+        let account = parts.accounts.of(account, &address, &parts.secret, clock);
         Ok(Arc::new(Self {
             provider,
             id,

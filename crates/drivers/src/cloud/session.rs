@@ -67,6 +67,10 @@ impl<P: Provider> FenceSession for Session<P> {
         async move { Ok(self.switch(Command::On).await?.into()) }.boxed()
     }
 
+    fn take_turn_now(&mut self) -> bool {
+        self.io.account.has_turns_to_spare()
+    }
+
     fn probe(&mut self, extent: Extent) -> BoxFuture<'_, Result<Probe, DeviceError>> {
         let limit = self.limit(self.driver.call_timeout);
         async move {

@@ -19,6 +19,7 @@ use fencing_core::reading::{Identity, usable_uuid};
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Method, StatusCode};
 use serde_json::Value;
+use std::time::Duration;
 use zeroize::Zeroizing;
 
 /// Everything of the API lies below it.
@@ -102,6 +103,9 @@ fn token(credentials: &Credentials) -> Result<HeaderValue, DeviceError> {
 
 impl Provider for Proxmox {
     const NAME: &'static str = "proxmox";
+
+    /// A reading takes four requests, and the machines that answer them are the team's own.
+    const PERIOD: Duration = Duration::from_millis(10);
 
     /// `proxmox://REGION/VMID` of the cloud controller manager; else the VM with the Node's name whose UUID is that in `proxmox://UUID` of Cluster
     /// API, or the one that the Node reports.

@@ -1,8 +1,9 @@
 //! Whole calls of the driver, against a service on loopback.
 
 use super::*;
+use crate::clock::Clock;
 use crate::cloud::fixtures::{HANGS_UP, SAYS_NOTHING, Service};
-use crate::{DriverKind, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome};
+use crate::{DriverKind, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome, Parts};
 use std::sync::Arc;
 
 /// A cluster that answers for a VM that is off.
@@ -27,6 +28,10 @@ fn session(service: &Service, provider_id: &str) -> Box<dyn FenceSession> {
 }
 
 fn driver(service: &Service, provider_id: &str) -> Arc<dyn FenceDriver> {
+    driver_by(service, provider_id, Clock::SYSTEM)
+}
+
+fn driver_by(service: &Service, provider_id: &str, clock: Clock) -> Arc<dyn FenceDriver> {
     let node = NodeFacts {
         name: "worker-1".to_owned(),
         provider_id: provider_id.to_owned(),
@@ -39,9 +44,32 @@ fn driver(service: &Service, provider_id: &str) -> Arc<dyn FenceDriver> {
     let settings: ProxmoxDriver =
         serde_json::from_value(json!({"address": service.url, "tls": {"verification": "None"}}))
             .expect("settings");
-    settings
-        .make(service.parts(node, &secret))
-        .expect("a driver")
+    let parts = Parts {
+        clock,
+        ..service.parts(node, &secret)
+    };
+    settings.make(parts).expect("a driver")
+}
+
+/// L5: reads of a fence go on, by what is left of the burst.
+#[tokio::test]
+async fn a_look_in_peace_time_begins_only_while_turns_are_left_for_fences() {
+    const STILL: Clock = Clock {
+        since_boot: || Duration::from_secs(1000),
+        wall: || jiff::Timestamp::UNIX_EPOCH,
+    };
+    let service = service().await;
+    let driver = driver_by(&service, "proxmox://lab/104", STILL);
+    let mut looks = 0;
+    while driver.open().take_turn_now() {
+        driver.open().probe(Extent::Needed).await.expect("a probe");
+        looks += 1;
+    }
+    assert_eq!(
+        looks, 13,
+        "four requests each, and the first that is beyond half of the burst"
+    );
+    driver.open().observe().await.expect("a reading");
 }
 
 #[tokio::test]
