@@ -89,8 +89,8 @@ test-all: test ## Everything: also the older versions of Kubernetes, foreign pee
 	@+$(STAGE) chaos $(MAKE) chaos SEED=$(or $(SEED),11) CYCLES=$(CYCLES)
 	@+$(STAGE) fuzz $(MAKE) fuzz FUZZ_SECONDS=60
 	@+SOAK_STATES=20000000 $(STAGE) soak $(MAKE) soak SOAK_SEEDS=5000
-	@+$(STAGE) image $(MAKE) image-base image-test
-	@+$(STAGE) image-agents $(MAKE) image-base image-test BASE=agents TARGET=agents
+	@+$(STAGE) image $(MAKE) image-base image-test BUILDER=node-fencing-builder
+	@+$(STAGE) image-agents $(MAKE) image-base image-test BASE=agents TARGET=agents BUILDER=node-fencing-builder AGENTS_BASE=node-fencing-agents-base
 
 # The tests that the grid names are run by `test`.
 faults: ## The grid of docs/faults.md, and its lists: every write, everything that is watched
