@@ -47,6 +47,7 @@ fn node(ready: &str) -> NodeView {
         boot_id: "boot-1".to_owned(),
         system_uuid: MACHINE.to_owned(),
         provider_id: String::new(),
+        addresses: Vec::new(),
         volumes_attached: 0,
         resource_version: String::new(),
         finalizers: Vec::new(),

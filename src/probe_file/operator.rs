@@ -64,6 +64,7 @@ impl<'a> Operator<'a> {
             boot_id: "this one".to_owned(),
             system_uuid: system_uuid.to_owned(),
             provider_id: String::new(),
+            addresses: Vec::new(),
             volumes_attached: 0,
             resource_version: String::new(),
             finalizers: Vec::new(),

@@ -79,7 +79,7 @@ pub struct SlimNodeStatus {
     pub node_info: SlimNodeInfo,
     /// Volumes that attach/detach believes attached.
     pub volumes_attached: Option<Vec<serde::de::IgnoredAny>>,
-    /// Addresses, for the look at the kubelet's port.
+    /// Addresses, for the look at the kubelet's port, and to tell machines apart.
     pub addresses: Option<Vec<SlimAddress>>,
     /// Port of the kubelet.
     pub daemon_endpoints: SlimEndpoints,
@@ -172,11 +172,19 @@ impl SlimNode {
             boot_id: self.status.node_info.boot_id.clone(),
             system_uuid: self.status.node_info.system_uuid.clone(),
             provider_id: self.spec.provider_id.clone().unwrap_or_default(),
+            addresses: self.ip_addresses(),
             volumes_attached: self.status.volumes_attached.as_ref().map_or(0, Vec::len),
             resource_version: self.metadata.resource_version.clone().unwrap_or_default(),
             finalizers: self.metadata.finalizers.clone().unwrap_or_default(),
             deleting: is_going,
         }
+    }
+
+    /// Its addresses that are no names.
+    fn ip_addresses(&self) -> Vec<String> {
+        let all = self.status.addresses.iter().flatten();
+        let of_machine = all.filter(|it| ["InternalIP", "ExternalIP"].contains(&it.type_.as_str()));
+        of_machine.map(|it| it.address.clone()).collect()
     }
 
     /// Where the kubelet listens, if it reported that.

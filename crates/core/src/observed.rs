@@ -79,6 +79,8 @@ pub struct NodeView {
     pub system_uuid: String,
     /// `spec.providerID`; empty if nobody has set one.
     pub provider_id: String,
+    /// `status.addresses`, those that are IP addresses of the machine (`InternalIP`, `ExternalIP`), as text.
+    pub addresses: Vec<String>,
     /// Number of `status.volumesAttached`.
     pub volumes_attached: usize,
     /// `metadata.resourceVersion`: the precondition of its deletion. Compared for equality only, by the API server.

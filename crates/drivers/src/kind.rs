@@ -57,6 +57,8 @@ pub struct NodeFacts {
     pub provider_id: String,
     /// `status.nodeInfo.systemUUID`; empty if it reports none.
     pub system_uuid: String,
+    /// The IP addresses in `status.addresses`.
+    pub addresses: Vec<String>,
 }
 
 impl NodeFacts {
@@ -76,6 +78,7 @@ impl From<&NodeView> for NodeFacts {
             name: node.name.clone(),
             provider_id: node.provider_id.clone(),
             system_uuid: node.system_uuid.clone(),
+            addresses: node.addresses.clone(),
         }
     }
 }

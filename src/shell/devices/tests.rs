@@ -108,6 +108,7 @@ fn node(name: &str) -> NodeView {
         boot_id: String::new(),
         system_uuid: SYSTEM.to_owned(),
         provider_id: String::new(),
+        addresses: Vec::new(),
         volumes_attached: 0,
         resource_version: String::new(),
         finalizers: Vec::new(),

@@ -69,6 +69,7 @@ pub fn essence(mut node: NodeView) -> NodeView {
         annotation_keys: Vec::new(),
         taints: Vec::new(),
         provider_id: String::new(),
+        addresses: Vec::new(),
         ..node
     }
 }

@@ -35,6 +35,7 @@ fn node(name: &str, ready: &str) -> NodeView {
         boot_id: "b1".to_owned(),
         system_uuid: String::new(),
         provider_id: String::new(),
+        addresses: Vec::new(),
         volumes_attached: 0,
         resource_version: String::new(),
         finalizers: Vec::new(),

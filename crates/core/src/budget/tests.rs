@@ -25,6 +25,7 @@ fn node(name: &str, ready: &str, labels: &[(&str, &str)]) -> NodeView {
         boot_id: "boot".to_owned(),
         system_uuid: String::new(),
         provider_id: String::new(),
+        addresses: Vec::new(),
         volumes_attached: 0,
         resource_version: String::new(),
         finalizers: Vec::new(),

@@ -32,6 +32,7 @@ fn node(uid: &str, boot_id: &str) -> NodeView {
         boot_id: boot_id.to_owned(),
         system_uuid: String::new(),
         provider_id: String::new(),
+        addresses: Vec::new(),
         volumes_attached: 0,
         resource_version: String::new(),
         finalizers: Vec::new(),

@@ -26,6 +26,7 @@ fn node(system_uuid: &str, ready: &str) -> NodeView {
         boot_id: "b1".to_owned(),
         system_uuid: system_uuid.to_owned(),
         provider_id: String::new(),
+        addresses: Vec::new(),
         volumes_attached: 0,
         resource_version: String::new(),
         finalizers: Vec::new(),

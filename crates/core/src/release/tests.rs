@@ -178,6 +178,7 @@ fn volumes_attached_has_to_be_empty_but_for_those_of_tolerating_pods() {
     let hindered = |attached: usize, tolerated: usize| {
         let node = NodeView {
             provider_id: String::new(),
+            addresses: Vec::new(),
             volumes_attached: attached,
             ..node("boot-1", "Unknown")
         };

@@ -22,6 +22,7 @@ fn node(rack: &str) -> NodeView {
         boot_id: String::new(),
         system_uuid: String::new(),
         provider_id: String::new(),
+        addresses: Vec::new(),
         volumes_attached: 0,
         resource_version: String::new(),
         finalizers: Vec::new(),

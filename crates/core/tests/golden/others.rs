@@ -24,6 +24,7 @@ fn node(name: &str) -> NodeView {
         boot_id: "boot-1".to_owned(),
         system_uuid: String::new(),
         provider_id: String::new(),
+        addresses: Vec::new(),
         volumes_attached: 0,
         resource_version: "1".to_owned(),
         finalizers: Vec::new(),

@@ -181,6 +181,7 @@ pub fn node_view(node: &Node, is_attached: bool) -> NodeView {
         boot_id: boot(node.boot),
         system_uuid: MACHINE.to_owned(),
         provider_id: String::new(),
+        addresses: Vec::new(),
         volumes_attached: usize::from(is_attached),
         resource_version: "as read".to_owned(),
         finalizers: Vec::new(),

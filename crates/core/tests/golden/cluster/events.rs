@@ -203,6 +203,7 @@ pub(super) fn node(uid: &str, boot_id: &str) -> NodeView {
         boot_id: boot_id.to_owned(),
         system_uuid: MACHINE.to_owned(),
         provider_id: String::new(),
+        addresses: Vec::new(),
         volumes_attached: 0,
         resource_version: String::new(),
         finalizers: Vec::new(),

@@ -130,9 +130,9 @@ fn the_machine_follows_from_the_node_alone() {
     };
     let id = |provider_id: &str, system_uuid: &str| {
         let node = NodeFacts {
-            name: "worker-1".to_owned(),
             provider_id: provider_id.to_owned(),
             system_uuid: system_uuid.to_owned(),
+            ..NodeFacts::named("worker-1")
         };
         provider.machine(&node).map(|id| id.id).ok()
     };

@@ -33,9 +33,9 @@ fn driver(service: &Service, provider_id: &str) -> Arc<dyn FenceDriver> {
 
 fn driver_by(service: &Service, provider_id: &str, clock: Clock) -> Arc<dyn FenceDriver> {
     let node = NodeFacts {
-        name: "worker-1".to_owned(),
         provider_id: provider_id.to_owned(),
         system_uuid: UUID.to_owned(),
+        ..NodeFacts::named("worker-1")
     };
     let secret = [
         ("tokenID", "fence@pve!operator"),
