@@ -183,9 +183,11 @@ fn resolve_level(
                 version: version(device),
                 identity: match device.spec.reads() {
                     Reads::Human => IdentityRule::Skip,
-                    Reads::Bmc | Reads::Instance | Reads::Outlets | Reads::Nothing => {
-                        all.identity_rule(device, node)
-                    }
+                    Reads::Bmc
+                    | Reads::Instance
+                    | Reads::Unnamed
+                    | Reads::Outlets
+                    | Reads::Nothing => all.identity_rule(device, node),
                 },
                 manual: device.spec.reads() == Reads::Human,
                 outlets: device.spec.reads() == Reads::Outlets,

@@ -74,6 +74,25 @@ pub struct ProxmoxDriver {
     pub tls: TlsSettings,
 }
 
+/// Driver `hetznerCloud`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = address_rules("address")))]
+pub struct HetznerCloudDriver {
+    /// URL of the API, `https://host[:port]`. Another than Hetzner's is a proxy of your own in front of it.
+    #[serde(default = "hetzner_cloud")]
+    #[schemars(length(max = 2048), extend("x-kubernetes-validations" = [origin("https://api.hetzner.cloud")]))]
+    pub address: String,
+
+    /// How the certificate of the API is checked.
+    #[serde(default)]
+    pub tls: TlsSettings,
+}
+
+fn hetzner_cloud() -> String {
+    "https://api.hetzner.cloud".to_owned()
+}
+
 /// The address is that of a service, without a path.
 fn origin(example: &str) -> Value {
     rule(

@@ -17,7 +17,7 @@ use super::crd::rule;
 use super::drivers;
 use super::selector::LabelSelector;
 
-pub use super::clouds::{OpenstackDriver, ProxmoxDriver, VsphereDriver};
+pub use super::clouds::{HetznerCloudDriver, OpenstackDriver, ProxmoxDriver, VsphereDriver};
 pub use super::device_status::{
     BmcInfo, DeviceNodes, FenceDeviceStatus, PinnedSystem, PositiveControl, PowerState, Restarter,
     SystemInfo,

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::clouds::{OpenstackDriver, ProxmoxDriver, VsphereDriver};
+use super::clouds::{HetznerCloudDriver, OpenstackDriver, ProxmoxDriver, VsphereDriver};
 use super::crd::{rule, rule_at};
 use super::later_drivers::{
     AwsDriver, AzureDriver, BareMetalHostDriver, FenceAgentDriver, GcpDriver, WebhookDriver,
@@ -51,6 +51,10 @@ pub struct Drivers {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxmox: Option<ProxmoxDriver>,
 
+    /// Driver `hetznerCloud`: servers of Hetzner Cloud, found by the Node's provider ID, name and addresses. Needs `identityCheck: BestEffort`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hetzner_cloud: Option<HetznerCloudDriver>,
+
     /// Driver `aws`: EC2 instances, found by the Node's provider ID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aws: Option<AwsDriver>,
@@ -83,6 +87,8 @@ pub enum Reads {
     Bmc,
     /// An instance or a virtual machine, by what runs it: its login opens the machines of many nodes.
     Instance,
+    /// The same, where what runs it tells no system UUID: it is known by the Node's provider ID and by what else the driver compares.
+    Unnamed,
     /// Outlets, which cannot name the machine that they feed: they have a login and belong to one node.
     Outlets,
     /// What a human has seen.
@@ -102,13 +108,16 @@ pub struct Kind {
 }
 
 /// All drivers, in the order in which they are listed for people.
-pub const KINDS: [Kind; 13] = [
+pub const KINDS: [Kind; 14] = [
     kind("redfish", Reads::Bmc, |it| it.redfish.is_some()),
     kind("ipmi", Reads::Bmc, |it| it.ipmi.is_some()),
     kind("pdu", Reads::Outlets, |it| it.pdu.is_some()),
     kind("openstack", Reads::Instance, |it| it.openstack.is_some()),
     kind("vsphere", Reads::Instance, |it| it.vsphere.is_some()),
     kind("proxmox", Reads::Instance, |it| it.proxmox.is_some()),
+    kind("hetznerCloud", Reads::Unnamed, |it| {
+        it.hetzner_cloud.is_some()
+    }),
     kind("manual", Reads::Human, |it| it.manual.is_some()),
     later("aws", |it| it.aws.is_some()),
     later("gcp", |it| it.gcp.is_some()),
@@ -179,10 +188,20 @@ pub(super) fn exactly_one() -> Value {
 /// What each driver asks of the rest of its FenceDevice.
 pub(super) fn rules() -> Vec<Value> {
     let of = |reads: &'static [Reads]| KINDS.iter().filter(|kind| reads.contains(&kind.reads));
-    let login = of(&[Reads::Bmc, Reads::Instance, Reads::Outlets]).map(|Kind { name, .. }| {
+    let with_login = &[Reads::Bmc, Reads::Instance, Reads::Unnamed, Reads::Outlets];
+    let login = of(with_login).map(|Kind { name, .. }| {
         rule(
             &format!("!has(self.{name}) || has(self.credentialsRef)"),
             &format!("`credentialsRef` must be set for driver `{name}`"),
+        )
+    });
+    let unnamed = of(&[Reads::Unnamed]).map(|Kind { name, .. }| {
+        rule_at(
+            &format!("!has(self.{name}) || self.identityCheck == 'BestEffort'"),
+            &format!(
+                "`identityCheck` must be 'BestEffort' for driver `{name}`: its machines name no system UUID, and the driver compares what else there is"
+            ),
+            ".identityCheck",
         )
     });
     let outlets = of(&[Reads::Outlets]).flat_map(|Kind { name, .. }| {
@@ -212,7 +231,7 @@ pub(super) fn rules() -> Vec<Value> {
             &format!(".{name}.address"),
         )
     });
-    login.chain(outlets).chain(fleet).collect()
+    login.chain(unnamed).chain(outlets).chain(fleet).collect()
 }
 
 /// Driver `redfish`.

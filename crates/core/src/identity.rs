@@ -19,7 +19,7 @@ pub use wire::{Wire, pinned};
 use super::identity_rule::IdentityRule;
 use super::observed::{NodeView, Ready};
 use super::reading::{Identity, orderless, same_system, usable_uuid};
-use fencing_api::device::{FenceDevice, IdentityCheck, PinnedSystem};
+use fencing_api::device::{FenceDevice, IdentityCheck, PinnedSystem, Reads};
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 use std::ops::Bound;
@@ -41,6 +41,13 @@ pub fn rule(device: &FenceDevice, node: &NodeView) -> IdentityRule {
         // BestEffort refuses a mismatch, and with nothing to compare there is none.
         (IdentityCheck::BestEffort, None, None) => IdentityRule::Skip,
     }
+}
+
+/// Is no UUID left to be pinned? That of a machine whose provider tells none is compared by the driver, each time it is read.
+pub fn is_recognised(device: &FenceDevice, node: &NodeView) -> bool {
+    let is_unnamed = device.spec.reads() == Reads::Unnamed;
+    let is_compared = device.spec.identity_check != IdentityCheck::Skip && !is_unnamed;
+    !is_compared || pinned(device, node).is_some()
 }
 
 fn moved(node: &NodeView, pin: &PinnedSystem) -> String {

@@ -5,13 +5,11 @@
 //! memory when dropped and never shown, not even by `Debug`; beyond reach are only the copies that a request needs while it
 //! is being sent.
 
+mod header;
 mod hidden;
 
 use super::cidr::Cidr;
 use super::error::printable;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use http::HeaderValue;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -237,24 +235,6 @@ impl Credentials {
     #[must_use]
     pub fn names_hosts(&self) -> bool {
         self.allowed_hosts.is_some()
-    }
-
-    /// Value of the `Authorization` header (RFC 7617), marked sensitive.
-    ///
-    /// # Errors
-    /// [`CredentialsError::Value`] when the user holds a colon, which Basic authentication cannot carry.
-    pub fn basic(&self) -> Result<HeaderValue, CredentialsError> {
-        let (username, password) = (self.value("username"), self.value("password"));
-        if username.contains(':') {
-            let problem = "it holds a colon, which Basic authentication cannot carry: take a user without one";
-            return Err(self.refuse("username", problem));
-        }
-        let pair = Zeroizing::new(format!("{username}:{password}"));
-        let header = Zeroizing::new(format!("Basic {}", STANDARD.encode(pair.as_bytes())));
-        let mut value = HeaderValue::from_str(&header)
-            .map_err(|_| self.refuse("username", "it cannot be put into a header"))?;
-        value.set_sensitive(true);
-        Ok(value)
     }
 
     /// User and password for IPMI 2.0, which has room for 16 and 20 bytes. A longer value is refused and never cut: a BMC that was

@@ -274,6 +274,7 @@ pub fn kind(spec: &FenceDeviceSpec) -> Option<&dyn DriverKind> {
         of(&drivers.openstack),
         of(&drivers.vsphere),
         of(&drivers.proxmox),
+        of(&drivers.hetzner_cloud),
     ];
     kinds.into_iter().flatten().next()
 }

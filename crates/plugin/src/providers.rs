@@ -33,7 +33,7 @@ const PROVIDERS: [Provider; 11] = [
     provider("aws", "EC2 instances", None),
     provider("azure", "virtual machines of Azure", None),
     provider("gce", "instances of Compute Engine", None),
-    provider("hcloud", "servers of Hetzner Cloud", None),
+    provider("hcloud", "servers of Hetzner Cloud", Some("hetznerCloud")),
     provider("kubevirt", "virtual machines of KubeVirt", None),
     provider("metal3", "hosts of Metal3", None),
     provider("nutanix", "virtual machines of Nutanix", None),

@@ -10,7 +10,7 @@ use crate::shell::cache::Change;
 use crate::shell::marks::{Marks, mark};
 use crate::shell::tampered::Tampered;
 use crate::shell::undecodable::Undecodable;
-use fencing_api::device::{FenceDevice, IdentityCheck};
+use fencing_api::device::FenceDevice;
 use fencing_cluster::slim::SlimNode;
 use fencing_core::observed::{NodeView, Ready};
 use fencing_core::select::serves;
@@ -255,8 +255,7 @@ impl Task {
                 && status.not_ready_nodes.len() < NOT_READY_NODES_MAX
                 && !status.not_ready_nodes.contains(&node.name)
         });
-        let recognised = device.spec.identity_check == IdentityCheck::Skip
-            || identity::pinned(device, node).is_some();
+        let recognised = identity::is_recognised(device, node);
         let is_shown = control::by(control::kept(device, node), &node.boot_id).is_shown();
         Wanted {
             pair: Pair {

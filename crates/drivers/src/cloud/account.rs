@@ -17,14 +17,30 @@ use zeroize::Zeroizing;
 
 /// Accounts that are kept: those of devices that are gone go once there are so many.
 const ACCOUNTS_MAX: usize = 256;
-/// Requests that may be sent at once after a pause.
-const BURST: u32 = 100;
-/// So many of them are left to fences: with fewer no look in peace time begins.
-const KEPT_FOR_FENCES: u32 = 50;
 /// A token is not renewed because of a refusal within so long: a request that it does not cover is refused by every token.
 const RENEWED_WITHIN: Duration = Duration::from_mins(1);
 /// A token is renewed so long before its end.
 const END_BEFORE: Duration = Duration::from_mins(1);
+
+/// How often an account may be asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// One request in so long, over a longer time.
+    pub period: Duration,
+    /// Requests that may be sent at once after a pause. Half of them are left to fences: with fewer no look in peace time begins.
+    pub burst: u32,
+    /// A list of all machines serves probes for so long.
+    pub list_age_max: Duration,
+}
+
+impl Pace {
+    /// Where no limit is known.
+    pub const USUAL: Self = Self {
+        period: Duration::from_millis(50),
+        burst: 100,
+        list_age_max: Duration::from_secs(20),
+    };
+}
 
 /// A token, and what came with it.
 #[derive(Clone)]
@@ -53,8 +69,7 @@ impl fmt::Debug for Grant {
 #[derive(Debug)]
 pub struct Account {
     clock: Clock,
-    /// One request in so long, over a longer time.
-    period: Duration,
+    pace: Pace,
     grant: Mutex<Option<Grant>>,
     /// When the next request could be sent, had there been no pause.
     next: Mutex<Duration>,
@@ -66,10 +81,10 @@ pub struct Account {
 }
 
 impl Account {
-    fn new(clock: Clock, period: Duration) -> Self {
+    fn new(pace: Pace, clock: Clock) -> Self {
         Self {
             clock,
-            period,
+            pace,
             grant: Mutex::default(),
             next: Mutex::default(),
             queue: Turn::default(),
@@ -83,7 +98,7 @@ impl Account {
         let _first = self.queue.lock().await;
         loop {
             // A command may have come between.
-            let wait = self.wait_beyond(BURST);
+            let wait = self.wait_beyond(self.pace.burst);
             if wait.is_zero() {
                 return self.count();
             }
@@ -95,13 +110,13 @@ impl Account {
     pub fn count(&self) {
         let now = self.clock.since_boot();
         let mut next = lock(&self.next);
-        *next = now.max(*next) + self.period;
+        *next = now.max(*next) + self.pace.period;
     }
 
     /// May a look in peace time begin?
     #[must_use]
     pub fn has_turns_to_spare(&self) -> bool {
-        self.wait_beyond(BURST - KEPT_FOR_FENCES).is_zero()
+        self.wait_beyond(self.pace.burst / 2).is_zero()
     }
 
     /// How long one more request would wait if so many might be sent at once after a pause.
@@ -109,7 +124,7 @@ impl Account {
         let now = self.clock.since_boot();
         let next = *lock(&self.next);
         let behind = next.saturating_sub(now);
-        (behind + self.period).saturating_sub(self.period * burst)
+        (behind + self.pace.period).saturating_sub(self.pace.period * burst)
     }
 
     /// The token, if it holds for a while.
@@ -166,7 +181,7 @@ impl Accounts {
     /// The account that this version of the Secret opens there: another version begins without a token.
     pub fn of(
         &self,
-        (driver, period): (&'static str, Duration),
+        (driver, pace): (&'static str, Pace),
         address: &Address,
         (secret, version): &(String, String),
         clock: Clock,
@@ -175,7 +190,7 @@ impl Accounts {
         if accounts.len() >= ACCOUNTS_MAX {
             accounts.retain(|_, (_, account)| Arc::strong_count(account) > 1);
         }
-        let made = || (version.clone(), Arc::new(Account::new(clock, period)));
+        let made = || (version.clone(), Arc::new(Account::new(pace, clock)));
         let key = (driver, address.to_string(), secret.clone());
         let (known, account) = accounts.entry(key).or_insert_with(made);
         if known != version {
@@ -208,10 +223,11 @@ mod tests {
         }
     }
 
-    const PERIOD: Duration = Duration::from_millis(50);
+    const BURST: u32 = Pace::USUAL.burst;
+    const PERIOD: Duration = Pace::USUAL.period;
 
     fn account() -> Account {
-        Account::new(STILL, PERIOD)
+        Account::new(Pace::USUAL, STILL)
     }
 
     #[test]
@@ -279,7 +295,7 @@ mod tests {
         let address = Address::parse("https://cloud.example.com").expect("an address");
         let of = |version: &str| {
             let secret = ("login".to_owned(), version.to_owned());
-            accounts.of(("openstack", PERIOD), &address, &secret, STILL)
+            accounts.of(("openstack", Pace::USUAL), &address, &secret, STILL)
         };
         of("1").keep(grant("one", 0, 9000));
         assert!(of("1").grant().is_some());

@@ -7,6 +7,7 @@ use super::Sent;
 use crate::DeviceError;
 use crate::error::printable;
 use crate::http::Reply;
+use serde_json::Value;
 use std::time::Duration;
 
 /// Longest message that is kept, in characters.
@@ -32,10 +33,13 @@ pub enum Meaning {
     Busy,
 }
 
+/// Stands in a row for any status, where a provider's code says all.
+pub const ANY_STATUS: u16 = 0;
+
 /// A row of a table: all that is given must match, and the first row that does counts.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
-    /// Its status.
+    /// Its status; [`ANY_STATUS`]: any.
     pub status: u16,
     /// Its code; empty: any.
     pub code: &'static str,
@@ -67,6 +71,18 @@ pub struct Answers {
     pub right: &'static str,
 }
 
+/// Code and message of an error that is one object: `{"error": {"code": "locked", "message": "…"}}`.
+#[must_use]
+pub fn words_of_error(reply: &Reply) -> (String, String) {
+    let body = reply.body.as_deref().unwrap_or_default();
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let word = |at: &str| body.pointer(at).and_then(Value::as_str).unwrap_or_default();
+    (
+        word("/error/code").to_owned(),
+        word("/error/message").to_owned(),
+    )
+}
+
 /// What a provider answered instead of a success.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
@@ -92,7 +108,7 @@ impl Failed {
     pub fn meaning(&self, table: &[Row]) -> Option<Meaning> {
         let message = self.message.to_lowercase();
         let fits = |row: &&Row| {
-            row.status == self.status
+            (row.status == self.status || row.status == ANY_STATUS)
                 && (row.code.is_empty() || row.code == self.code)
                 && message.contains(row.words)
         };
@@ -188,11 +204,12 @@ impl Failed {
 mod tests {
     use super::*;
 
-    const TABLE: [Row; 4] = [
+    const TABLE: [Row; 5] = [
         row(409, "", "vm_state stopped", Meaning::Already),
         row(409, "", "task_state", Meaning::Refused),
         row(403, "rateLimitExceeded", "", Meaning::Busy),
         row(403, "", "", Meaning::Denied),
+        row(ANY_STATUS, "locked", "", Meaning::Busy),
     ];
 
     fn failed(status: u16, code: &str, message: &str) -> Failed {
@@ -216,6 +233,8 @@ mod tests {
         assert_eq!(of(403, "rateLimitExceeded", ""), Some(Meaning::Busy));
         assert_eq!(of(403, "forbidden", ""), Some(Meaning::Denied));
         assert_eq!(of(500, "", "vm_state stopped"), None);
+        assert_eq!(of(423, "locked", ""), Some(Meaning::Busy));
+        assert_eq!(of(423, "protected", ""), None);
     }
 
     #[test]

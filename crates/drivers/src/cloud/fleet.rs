@@ -12,8 +12,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Mutex as Turn;
 
-/// A list serves for so long.
-const AGE_MAX: Duration = Duration::from_secs(20);
 /// Machines that are remembered: those of Nodes that are gone go once there are so many.
 const MACHINES_MAX: usize = 16_384;
 
@@ -70,7 +68,7 @@ impl Fleet {
         };
         let mut listed = self.listed.lock().await;
         let now = io.now();
-        let is_recent = |it: &&Listed| now.saturating_sub(it.answered) < AGE_MAX;
+        let is_recent = |it: &&Listed| now.saturating_sub(it.answered) < P::PACE.list_age_max;
         if listed.as_ref().filter(is_recent).is_none() {
             let ids: Vec<MachineId> = self.read().keys().cloned().collect();
             let machines = provider.fleet(io, &ids).await;

@@ -14,6 +14,7 @@ use crate::http::{Call, Client, Reply, Target};
 use crate::{error::printable, json};
 use http::StatusCode;
 use jiff::Timestamp;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -166,6 +167,49 @@ impl Io {
         document.map_err(|problem| self.protocol(at, &problem))
     }
 
+    /// The same in this form.
+    ///
+    /// # Errors
+    /// It has another.
+    pub fn typed<T: DeserializeOwned>(&self, at: &Address, reply: Reply) -> Result<T, DeviceError> {
+        let document = self.document(at, reply)?;
+        self.formed(at, serde_json::from_value(document))
+    }
+
+    /// The same of a document that may be long, of which only what the form names is kept: for probes.
+    ///
+    /// # Errors
+    /// As [`Io::typed`].
+    pub fn listed<T: DeserializeOwned>(
+        &self,
+        at: &Address,
+        reply: Reply,
+    ) -> Result<T, DeviceError> {
+        self.formed(at, serde_json::from_slice(&reply.body?))
+    }
+
+    fn formed<T>(&self, at: &Address, read: serde_json::Result<T>) -> Result<T, DeviceError> {
+        read.map_err(|error| self.protocol(at, &format!("its body has another form ({error})")))
+    }
+
+    /// Has the account requests to spare, as far as the header `RateLimit-Remaining` tells? So many are kept for fences.
+    ///
+    /// # Errors
+    /// It has fewer.
+    pub fn spares(&self, reply: &Reply, kept: u32) -> Result<(), DeviceError> {
+        let left = reply.headers.get("ratelimit-remaining");
+        let left: Option<u32> = left.and_then(|it| it.to_str().ok()?.parse().ok());
+        match left.filter(|left| *left < kept) {
+            None => Ok(()),
+            Some(left) => Err(DeviceError::Busy {
+                endpoint: self.main().to_string(),
+                request: "a list of all machines".to_owned(),
+                said: format!("that {left} requests are left, and {kept} are kept for fences"),
+                retry_after: None,
+            }),
+        }
+    }
+
     /// The answer to a request that only reads, where it has this status.
     ///
     /// # Errors
@@ -244,7 +288,7 @@ impl Io {
 mod tests {
     use super::*;
     use crate::address::AddressRules;
-    use crate::cloud::account::Accounts;
+    use crate::cloud::account::{Accounts, Pace};
     use std::collections::BTreeMap;
 
     /// Requests to `https://keystone`, with a Secret that lists these hosts.
@@ -264,12 +308,8 @@ mod tests {
         };
         let secret = ("cloud".to_owned(), "1".to_owned());
         let accounts = Accounts::default();
-        let account = accounts.of(
-            ("openstack", Duration::ZERO),
-            &target.address,
-            &secret,
-            Clock::SYSTEM,
-        );
+        let account = ("openstack", Pace::USUAL);
+        let account = accounts.of(account, &target.address, &secret, Clock::SYSTEM);
         Io::new(Arc::new(target), account, Clock::SYSTEM)
     }
 

@@ -21,7 +21,7 @@ pub trait CloudKind: Sync {
     /// Its page.
     type Provider: Provider;
     /// The keys of its Secret.
-    const KEYS: [&'static str; 2];
+    const KEYS: &'static [&'static str];
     /// Names of its fields.
     const FIELDS: Fields;
 
@@ -45,7 +45,7 @@ pub trait CloudKind: Sync {
 
 impl<K: CloudKind> DriverKind for K {
     fn credential_keys(&self) -> &'static [&'static str] {
-        &K::KEYS
+        K::KEYS
     }
 
     fn written(&self) -> &str {

@@ -9,6 +9,7 @@ pub mod errors;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod fleet;
+pub mod hetzner;
 pub mod io;
 pub mod kind;
 pub mod openstack;
@@ -23,13 +24,14 @@ use crate::clock::Clock;
 use crate::http::Target;
 use crate::tls::{self, CertificateCheck};
 use crate::{DeviceError, FenceDriver, FenceSession, NodeFacts, Parts};
-use account::Account;
+use account::{Account, Pace};
 use fencing_core::reading::Identity;
 use io::Io;
 use kind::Fields;
 use operation::{Follow, Operation};
 use session::Session;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_rustls::TlsConnector;
@@ -44,6 +46,22 @@ pub struct MachineId {
     pub region: Option<String>,
     /// The Node, by whose name a machine may have to be looked for.
     pub node: String,
+    /// The Node's addresses, for providers that tell no UUID of a machine.
+    pub addresses: Vec<IpAddr>,
+}
+
+impl MachineId {
+    /// The machine of this Node with this id.
+    #[must_use]
+    pub fn of(node: &NodeFacts, id: String) -> Self {
+        let addresses = node.addresses.iter().filter_map(|it| it.parse().ok());
+        Self {
+            id,
+            region: None,
+            node: node.name.clone(),
+            addresses: addresses.collect(),
+        }
+    }
 }
 
 /// A machine as its provider describes it now.
@@ -80,9 +98,8 @@ pub enum Sent {
 pub trait Provider: fmt::Debug + Send + Sync + Sized + 'static {
     /// Name of the driver, as in the API.
     const NAME: &'static str;
-
-    /// One request of an account in so long, over a longer time: below what the provider lets through.
-    const PERIOD: Duration = Duration::from_millis(50);
+    /// How often an account may be asked.
+    const PACE: Pace = Pace::USUAL;
 
     /// The machine of this Node; asks nothing.
     ///
@@ -186,7 +203,7 @@ impl<P: Provider> Cloud<P> {
                 return Err(invalid(fields.address, problem));
             }
         };
-        let account = (P::NAME, P::PERIOD);
+        let account = (P::NAME, P::PACE);
         let account = parts.accounts.of(account, &address, &parts.secret, clock);
         Ok(Arc::new(Self {
             provider,
@@ -217,6 +234,19 @@ impl<P: Provider> FenceDriver for Arc<Cloud<P>> {
 
     fn open(&self) -> Box<dyn FenceSession> {
         Box::new(Session::new(Self::clone(self)))
+    }
+}
+
+/// What the provider ID leads to is another machine than the Node's: no reading of it counts, and nothing is sent to it.
+fn foreign(io: &Io, id: &MachineId, problem: &str) -> DeviceError {
+    DeviceError::Declined {
+        endpoint: io.main().to_string(),
+        problem: io.shown(&format!(
+            "{problem}, so it is not the machine of Node {}",
+            id.node
+        )),
+        way_out: "compare name, `spec.providerID` and addresses of the Node with the machine"
+            .to_owned(),
     }
 }
 

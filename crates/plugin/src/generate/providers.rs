@@ -6,7 +6,8 @@ use super::super::reach::Reach;
 use super::devices::{Common, Proposal, Proposals};
 use super::document::Remark;
 use crate::providers;
-use fencing_api::device::{FenceDevice, FenceDeviceSpec};
+use fencing_api::device::{FenceDevice, FenceDeviceSpec, Reads};
+use fencing_api::drivers::{KINDS, Kind};
 use fencing_cluster::slim::SlimNode;
 use fencing_cluster::text::listed;
 use fencing_core::observed::NodeView;
@@ -59,22 +60,28 @@ fn proposals(nodes: &[NodeView], common: &Common) -> Result<Proposals, Error> {
 }
 
 fn proposal(driver: &str, machines: &str, nodes: &str, common: &Common) -> Result<Proposal, Error> {
-    let (field, url) = match driver {
-        "openstack" => ("authURL", format!("https://{HOST}:5000/v3")),
-        "proxmox" => ("address", format!("https://{HOST}:8006")),
-        _ => ("address", format!("https://{HOST}")),
+    let mut settings = match driver {
+        "openstack" => json!({"authURL": format!("https://{HOST}:5000/v3")}),
+        "proxmox" => json!({"address": format!("https://{HOST}:8006")}),
+        // Its address has a default.
+        "hetznerCloud" => json!({}),
+        _ => json!({"address": format!("https://{HOST}")}),
     };
-    let ca = common.ca_config_map.as_ref();
-    let settings = match ca {
-        Some(ca) => json!({field: url, "tls": {"caRef": {"name": ca}}}),
-        None => json!({field: url}),
-    };
-    let spec: Value = json!({
-        "nodeSelector": {}, driver: settings, "credentialsRef": {"name": driver},
+    let is_addressed = settings != json!({});
+    if let Some(ca) = &common.ca_config_map {
+        settings["tls"] = json!({"caRef": {"name": ca}});
+    }
+    let page = in_kebab_case(driver);
+    let mut spec: Value = json!({
+        "nodeSelector": {}, driver: settings, "credentialsRef": {"name": page},
     });
+    let is_unnamed = |kind: &Kind| kind.name == driver && kind.reads == Reads::Unnamed;
+    if KINDS.iter().any(is_unnamed) {
+        spec["identityCheck"] = json!("BestEffort");
+    }
     let spec: FenceDeviceSpec = serde_json::from_value(spec)
         .map_err(|error| Error::No(format!("driver {driver} cannot be written: {error}")))?;
-    let mut device = FenceDevice::new(driver, spec);
+    let mut device = FenceDevice::new(&page, spec);
     // What the type adds is about its definition (`helm.sh/resource-policy`).
     device.metadata.annotations = None;
     let labels = common.labels.iter().cloned();
@@ -84,11 +91,24 @@ fn proposal(driver: &str, machines: &str, nodes: &str, common: &Common) -> Resul
         remarks: vec![
             Remark::Words(format!("{nodes}: {machines}, by one FenceDevice.")),
             Remark::Words(format!(
-                "Write the address where {HOST} stands, and select these nodes alone if others have no such machine. Secret and rights: docs/how-to/{driver}.md."
+                "{}elect these nodes alone if others have no such machine. Secret and rights: docs/how-to/{page}.md.",
+                match is_addressed {
+                    true => format!("Write the address where {HOST} stands, and s"),
+                    false => "S".to_owned(),
+                }
             )),
         ],
         is_complete: false,
     })
+}
+
+/// The name of a driver as objects and pages have it: `hetzner-cloud`.
+fn in_kebab_case(name: &str) -> String {
+    let word = |letter: char| match letter.is_ascii_uppercase() {
+        true => format!("-{}", letter.to_ascii_lowercase()),
+        false => letter.to_string(),
+    };
+    name.chars().map(word).collect()
 }
 
 #[cfg(test)]
@@ -108,6 +128,7 @@ mod tests {
             node("w1", "vsphere://4c4c4544-0042-3510-8054-b4c04f4e4e31"),
             node("w2", "vsphere://4c4c4544-0042-3510-8054-b4c04f4e4e32"),
             node("w3", "aws:///eu-1a/i-0"),
+            node("w5", "hcloud://4711"),
         ];
         let common = Common {
             ca_config_map: Some("vcenter-ca".to_owned()),
@@ -120,6 +141,9 @@ mod tests {
             "#   vsphere:",
             "#     address: https://HOST.example.com",
             "#         name: vcenter-ca",
+            "#   name: hetzner-cloud",
+            "#   identityCheck: BestEffort",
+            "#     address: https://api.hetzner.cloud",
             "# 1 node (w3): EC2 instances, for which this version has no driver. Use driver",
         ] {
             assert!(text.lines().any(|it| it == line), "{line}: {text}");

@@ -5,6 +5,7 @@
 //! that.
 
 mod faults;
+pub mod hetzner;
 pub mod openstack;
 pub mod proxmox;
 pub mod vsphere;

@@ -90,7 +90,7 @@ struct Nova {
 
 impl CloudKind for OpenstackDriver {
     type Provider = Openstack;
-    const KEYS: [&'static str; 2] = KEYS;
+    const KEYS: &'static [&'static str] = &KEYS;
     const FIELDS: Fields = Fields {
         address: "openstack.authURL",
         ca: "openstack.tls.caRef",
@@ -134,9 +134,8 @@ impl Provider for Openstack {
             return Err(unusable(node, "no UUID of an instance stands in it"));
         }
         Ok(MachineId {
-            id: id.to_lowercase(),
             region: region.map(str::to_owned),
-            node: node.name.clone(),
+            ..MachineId::of(node, id.to_lowercase())
         })
     }
 

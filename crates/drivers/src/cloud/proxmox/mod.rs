@@ -5,6 +5,7 @@
 
 mod facts;
 
+use super::account::Pace;
 use super::errors::{Answers, Meaning, row};
 use super::io::Io;
 use super::kind::{CloudKind, Fields};
@@ -59,7 +60,7 @@ pub struct Proxmox {
 
 impl CloudKind for ProxmoxDriver {
     type Provider = Proxmox;
-    const KEYS: [&'static str; 2] = KEYS;
+    const KEYS: &'static [&'static str] = &KEYS;
     const FIELDS: Fields = Fields {
         address: "proxmox.address",
         ca: "proxmox.tls.caRef",
@@ -105,16 +106,15 @@ impl Provider for Proxmox {
     const NAME: &'static str = "proxmox";
 
     /// A reading takes four requests, and the machines that answer them are the team's own.
-    const PERIOD: Duration = Duration::from_millis(10);
+    const PACE: Pace = Pace {
+        period: Duration::from_millis(10),
+        ..Pace::USUAL
+    };
 
     /// `proxmox://REGION/VMID` of the cloud controller manager; else the VM with the Node's name whose UUID is that in `proxmox://UUID` of Cluster
     /// API, or the one that the Node reports.
     fn machine(&self, node: &NodeFacts) -> Result<MachineId, DeviceError> {
-        let of = |id: String| MachineId {
-            id,
-            region: None,
-            node: node.name.clone(),
-        };
+        let of = |id: String| MachineId::of(node, id);
         if node.provider_id.is_empty() {
             let uuid = usable_uuid(&node.system_uuid).map(|_| node.system_uuid.to_lowercase());
             return uuid

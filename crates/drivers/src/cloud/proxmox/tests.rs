@@ -165,11 +165,7 @@ fn the_list_says_only_where_to_ask() {
         {"type": "qemu", "vmid": 107, "node": "../pve1", "name": "worker-1"},
     ]});
     let of = |id: &str| {
-        let id = MachineId {
-            id: id.to_owned(),
-            region: None,
-            node: "worker-1".to_owned(),
-        };
+        let id = MachineId::of(&NodeFacts::named("worker-1"), id.to_owned());
         let listed = facts::list(list.to_string().as_bytes()).expect("a list");
         let found = listed.into_iter().filter(|it| it.may_be(&id));
         found.map(|it| it.owner).collect::<Vec<_>>()

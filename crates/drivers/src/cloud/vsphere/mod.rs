@@ -58,7 +58,7 @@ pub struct Vsphere;
 
 impl CloudKind for VsphereDriver {
     type Provider = Vsphere;
-    const KEYS: [&'static str; 2] = KEYS;
+    const KEYS: &'static [&'static str] = &KEYS;
     const FIELDS: Fields = Fields {
         address: "vsphere.address",
         ca: "vsphere.tls.caRef",
@@ -90,11 +90,7 @@ impl Provider for Vsphere {
         if usable_uuid(uuid).is_none() {
             return Err(unusable(node, "no UUID of one machine stands in it"));
         }
-        Ok(MachineId {
-            id: uuid.to_lowercase(),
-            region: None,
-            node: node.name.clone(),
-        })
+        Ok(MachineId::of(node, uuid.to_lowercase()))
     }
 
     async fn read(&self, io: &mut Io, id: &MachineId) -> Result<Machine, DeviceError> {

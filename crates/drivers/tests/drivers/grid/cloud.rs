@@ -1,18 +1,20 @@
 //! The faults of clouds and hypervisors: each of our own, over TLS, with a CA that is checked.
 
+mod columns;
+
+pub use columns::{hetzner_cloud, openstack, proxmox, vsphere};
+
 use super::cell::{BROADCAST, Bench, Cell, ENDLESS, SHORT, machine};
 use super::rows::Fault;
 use crate::device::local_rules;
-use fencing_api::device::{OpenstackDriver, ProxmoxDriver, VsphereDriver};
+use fencing_core::identity_rule::IdentityRule;
 use fencing_drivers::address::Address;
 use fencing_drivers::clock::Clock;
 use fencing_drivers::credentials::Credentials;
 use fencing_drivers::tls::CertificateCheck;
 use fencing_drivers::{DriverKind, NodeFacts, Parts};
 use fencing_testbed::bmc::{BmcCa, Certificate, Effect, Nonsense};
-use fencing_testbed::cloud::openstack::{self, Openstack};
-use fencing_testbed::cloud::proxmox::{self, Proxmox};
-use fencing_testbed::cloud::vsphere::{self, Vsphere};
+use fencing_testbed::cloud::hetzner;
 use fencing_testbed::cloud::{Access, Beside, Cloud, CloudFaults, Page, Shown, Taken, Which};
 use fencing_testbed::https::Line;
 use fencing_testbed::power::Power;
@@ -24,7 +26,6 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 const TCP: &str = "TCP and TLS see to it";
-const NO_LINKS: &str = "its paths are built, and none is followed";
 
 /// What differs between the providers.
 pub struct Column<P> {
@@ -34,9 +35,13 @@ pub struct Column<P> {
     /// Name of its field with the URL.
     url: &'static str,
     /// Keys and values of its Secret.
-    secret: [(&'static str, &'static str); 2],
+    secret: &'static [(&'static str, &'static str)],
     /// Provider ID of the Node whose machine has this UUID.
     provider_id: fn(&str) -> String,
+    /// It tells the system UUID of a machine.
+    tells_uuid: bool,
+    /// It refuses a command to a machine that is so already.
+    tells_already: bool,
     /// How these come about, or why they do not.
     odd: fn(Fault) -> Odd,
 }
@@ -52,82 +57,6 @@ fn settings<K: DriverKind + serde::de::DeserializeOwned + 'static>(
     value: Value,
 ) -> Box<dyn DriverKind> {
     Box::new(serde_json::from_value::<K>(value).expect("settings"))
-}
-
-pub fn proxmox(fault: Fault) -> Cell {
-    const COLUMN: Column<Proxmox> = Column {
-        page: Proxmox::default,
-        kind: settings::<ProxmoxDriver>,
-        url: "address",
-        secret: [
-            ("tokenID", proxmox::TOKEN[0]),
-            ("tokenSecret", proxmox::TOKEN[1]),
-        ],
-        provider_id: |_| format!("proxmox://lab/{}", proxmox::VM),
-        odd: |fault| match fault {
-            Fault::Sleeping => Odd::Beside(Beside::Memory),
-            Fault::PowerFaultBit => Odd::Beside(Beside::OldReport),
-            Fault::ControlFaultBit => Odd::Beside(Beside::AtWork),
-            Fault::InterlockBit => Odd::Beside(Beside::CutOff),
-            Fault::WrongSystem | Fault::ZeroUuid => Odd::Beside(Beside::Nothing),
-            _ => Odd::Never(NO_LINKS),
-        },
-    };
-    COLUMN.provoke(fault)
-}
-
-pub fn openstack(fault: Fault) -> Cell {
-    const CALLS: &str = "crates/drivers/src/cloud/openstack/tests/calls.rs";
-    const TESTS: &str = "crates/drivers/src/cloud/openstack/tests.rs";
-    const COLUMN: Column<Openstack> = Column {
-        page: Openstack::default,
-        kind: settings::<OpenstackDriver>,
-        url: "authURL",
-        secret: [
-            ("applicationCredentialID", openstack::CREDENTIAL[0]),
-            ("applicationCredentialSecret", openstack::CREDENTIAL[1]),
-        ],
-        provider_id: |uuid| format!("openstack:///{uuid}"),
-        odd: |fault| match fault {
-            Fault::Sleeping => {
-                Odd::Elsewhere(TESTS, "an_instance_is_off_by_three_fields_and_its_status")
-            }
-            Fault::PowerFaultBit => Odd::Beside(Beside::OldReport),
-            Fault::ControlFaultBit => Odd::Beside(Beside::AtWork),
-            Fault::WrongSystem | Fault::ZeroUuid => {
-                Odd::Elsewhere(TESTS, "a_server_of_another_id_is_no_answer")
-            }
-            Fault::LinkElsewhere => Odd::Elsewhere(CALLS, "a_token_goes_to_no_other_host"),
-            Fault::InterlockBit => Odd::Never("Nova answers for all of its hosts alike"),
-            _ => Odd::Never("no next page is followed"),
-        },
-    };
-    COLUMN.provoke(fault)
-}
-
-pub fn vsphere(fault: Fault) -> Cell {
-    const TESTS: &str = "crates/drivers/src/cloud/vsphere/tests.rs";
-    const COLUMN: Column<Vsphere> = Column {
-        page: || Vsphere,
-        kind: settings::<VsphereDriver>,
-        url: "address",
-        secret: [
-            ("username", vsphere::LOGIN[0]),
-            ("password", vsphere::LOGIN[1]),
-        ],
-        provider_id: |uuid| format!("vsphere://{uuid}"),
-        odd: |fault| match fault {
-            Fault::Sleeping => {
-                Odd::Elsewhere(TESTS, "only_a_connected_vm_of_a_connected_host_is_off")
-            }
-            Fault::PowerFaultBit => Odd::Beside(Beside::OldReport),
-            Fault::ControlFaultBit => Odd::Beside(Beside::AtWork),
-            Fault::InterlockBit => Odd::Beside(Beside::CutOff),
-            Fault::WrongSystem | Fault::ZeroUuid => Odd::Beside(Beside::Nothing),
-            _ => Odd::Never(NO_LINKS),
-        },
-    };
-    COLUMN.provoke(fault)
 }
 
 impl<P: Page> Column<P> {
@@ -168,14 +97,18 @@ impl<P: Page> Column<P> {
                 is_off: true,
                 ..Made::default()
             }),
+            Fault::WrongUser if self.secret.len() == 1 => Cell::Never("a token has no user"),
             Fault::WrongUser => self.device(Made {
                 spoils: Some(0),
                 ..Made::default()
             }),
             Fault::WrongPassword => self.device(Made {
-                spoils: Some(1),
+                spoils: Some(self.secret.len() - 1),
                 ..Made::default()
             }),
+            Fault::AlreadyOff | Fault::AlreadyOffSaysARunningMachine if !self.tells_already => {
+                Cell::Never("a power-off of what is off ends well")
+            }
             Fault::LockedAccount => with(|faults| faults.access = Access::Refused),
             Fault::Privilege => with(|faults| faults.access = Access::ReadOnly),
             Fault::OffIgnored | Fault::OffLandsLate => {
@@ -292,6 +225,7 @@ impl<P: Page> Column<P> {
                     node: NodeFacts {
                         provider_id: (self.provider_id)(machine.system_uuid()),
                         system_uuid: machine.system_uuid().to_owned(),
+                        addresses: vec![hetzner::ADDRESS.to_owned()],
                         ..NodeFacts::named("node-1")
                     },
                     address: Address::parse(&url).unwrap(),
@@ -314,7 +248,10 @@ impl<P: Page> Column<P> {
                 let offs = asked.commands().into_iter().filter(|on| !on);
                 offs.map(|_| true).collect()
             };
-            let bench = Bench::new(driver, &machine, Arc::clone(&cloud), commands);
+            let mut bench = Bench::new(driver, &machine, Arc::clone(&cloud), commands);
+            if !self.tells_uuid {
+                bench.rule = IdentityRule::IsOrSilent(machine.system_uuid().to_owned());
+            }
             if !made.reboots {
                 return bench;
             }
@@ -327,16 +264,15 @@ impl<P: Page> Column<P> {
     }
 
     fn credentials(&self, spoils: Option<usize>) -> Arc<Credentials> {
-        let value = |(index, (key, value)): (usize, (&'static str, &'static str))| {
+        let value = |(index, (key, value)): (usize, &(&'static str, &'static str))| {
             let value = match spoils == Some(index) {
                 true => value.replace('e', "f"),
-                false => value.to_owned(),
+                false => (*value).to_owned(),
             };
-            (key.to_owned(), value.into_bytes())
+            ((*key).to_owned(), value.into_bytes())
         };
-        let data: BTreeMap<String, Vec<u8>> =
-            self.secret.into_iter().enumerate().map(value).collect();
-        let keys = self.secret.map(|(key, _)| key);
+        let data: BTreeMap<String, Vec<u8>> = self.secret.iter().enumerate().map(value).collect();
+        let keys: Vec<&'static str> = self.secret.iter().map(|(key, _)| *key).collect();
         let credentials = Credentials::with_keys("cloud", &keys, &data, &BTreeMap::new());
         Arc::new(credentials.unwrap())
     }

@@ -26,7 +26,7 @@ use verdict::Verdict;
 /// How a driver's device gets a fault.
 type Provoke = fn(Fault) -> Cell;
 /// The columns.
-const DRIVERS: [(&str, Provoke); 7] = [
+const DRIVERS: [(&str, Provoke); 8] = [
     ("redfish", redfish::provoke),
     ("ipmi", ipmi::provoke),
     ("pdu", pdu::provoke),
@@ -34,6 +34,7 @@ const DRIVERS: [(&str, Provoke); 7] = [
     ("openstack", cloud::openstack),
     ("vsphere", cloud::vsphere),
     ("proxmox", cloud::proxmox),
+    ("hetznerCloud", cloud::hetzner_cloud),
 ];
 
 /// A cell of the grid.
