@@ -14,6 +14,7 @@ pub mod eventually;
 pub mod exchange;
 pub mod fakepve;
 pub mod fetch;
+pub mod hcloud;
 pub mod https;
 pub mod ipmi;
 pub mod ipmi_peers;

@@ -14,6 +14,7 @@ mod certificates;
 mod confirm;
 mod device;
 mod grid;
+mod hetzner;
 mod ipmi;
 mod levels;
 mod odd;
