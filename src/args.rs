@@ -5,6 +5,7 @@
 //! the way out, because it will be read in the log of a container that does not start.
 
 pub mod check;
+pub mod conformance;
 pub mod probe;
 
 use crate::telemetry::{self, LogFormat};
@@ -30,6 +31,8 @@ pub enum Order {
     Run(Box<Settings>),
     /// Look once at a device that stands in a file.
     Probe(Box<probe::Probing>),
+    /// Try the contract of a webhook against a service.
+    Conformance(Box<conformance::Conforming>),
     /// Look once at the cluster as the operator meets it.
     Check(Box<check::Checking>),
 }
@@ -195,6 +198,7 @@ struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Probe(probe::ProbeArgs),
+    Conformance(conformance::ConformanceArgs),
     Check(check::CheckArgs),
 }
 
@@ -207,6 +211,7 @@ impl Order {
         let mut args = Args::try_parse_from(command_line).map_err(|error| from_clap(&error))?;
         Ok(match args.command.take() {
             Some(Command::Probe(probe)) => Self::Probe(Box::new(probe.validated()?)),
+            Some(Command::Conformance(it)) => Self::Conformance(Box::new(it.validated()?)),
             Some(Command::Check(check)) => Self::Check(Box::new(check.validated()?)),
             None => Self::Run(Box::new(args.validated()?)),
         })

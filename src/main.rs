@@ -3,17 +3,14 @@
 #![forbid(unsafe_code)]
 
 use node_fencing_operator::args::check::Checking;
-use node_fencing_operator::args::probe::Probing;
 use node_fencing_operator::args::{Error, Order, Settings};
 use node_fencing_operator::{probe_file, shell, telemetry};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match Order::read(std::env::args_os()) {
-        Ok(Order::Probe(probing)) => probe(&probing).unwrap_or_else(|error| {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }),
+        Ok(Order::Probe(probing)) => of_file(probe_file::run(&probing)),
+        Ok(Order::Conformance(trial)) => of_file(probe_file::contract::run(&trial)),
         Ok(Order::Check(checking)) => check(&checking).unwrap_or_else(|error| {
             eprintln!("error: {error}");
             ExitCode::from(2)
@@ -34,14 +31,22 @@ fn main() -> ExitCode {
     }
 }
 
-/// Nothing but the result is printed.
-fn probe(probing: &Probing) -> Result<ExitCode, Box<dyn std::error::Error>> {
+/// A look at the device of a file. Nothing but the result is printed.
+fn of_file(look: impl Future<Output = Result<ExitCode, probe_file::BadInput>>) -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime = tokio::runtime::Runtime::new()?;
-    let result = runtime.block_on(probe_file::run(probing));
-    // A session that is being closed gets its time; whatever else still runs must not hold the process.
-    runtime.shutdown_timeout(std::time::Duration::from_secs(2));
-    Ok(result?)
+    let result = tokio::runtime::Runtime::new().map(|runtime| {
+        let result = runtime.block_on(look);
+        // A session that is being closed gets its time; whatever else still runs must not hold the process.
+        runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+        result
+    });
+    let error = match result {
+        Ok(Ok(code)) => return code,
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    };
+    eprintln!("error: {error}");
+    ExitCode::from(2)
 }
 
 /// A line for each thing that was looked at.

@@ -6,6 +6,7 @@
 //!
 //! The drivers read their Secret from an API server. Here that is a client which answers from the file.
 
+pub mod contract;
 mod fields;
 mod objects;
 mod off;

@@ -25,10 +25,9 @@ Examples:
 
 Exit codes: 0 the probe is clean, or the device proves the machine off; 1 it is not, or does not, or its settings, address or Secret cannot be used; 2 a file cannot be read or a flag cannot be used, nothing was sent.";
 
-/// Look once at the FenceDevice of a file, without a cluster
+/// Which device of which file, for which node.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub(super) struct ProbeArgs {
+pub(super) struct DeviceArgs {
     /// YAML with the FenceDevice, and with its Secret and ConfigMap unless they are elsewhere; - is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -49,6 +48,18 @@ pub(super) struct ProbeArgs {
     #[arg(long, value_name = "UUID")]
     node_uuid: Option<String>,
 
+    /// The device may have an address in this range although a rule denies it (loopback, link-local, ...); repeatable
+    #[arg(long, value_name = "CIDR")]
+    allow_device_cidr: Vec<String>,
+}
+
+/// Look once at the FenceDevice of a file, without a cluster
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct ProbeArgs {
+    #[command(flatten)]
+    device: DeviceArgs,
+
     /// Also turn the machine off, hard, and read until the readings are those that a fence takes for a proof; needs --yes
     #[arg(long)]
     power_off: bool,
@@ -64,10 +75,6 @@ pub(super) struct ProbeArgs {
     /// How the result is printed: text, json
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     output: String,
-
-    /// The device may have an address in this range although a rule denies it (loopback, link-local, ...); repeatable
-    #[arg(long, value_name = "CIDR")]
-    allow_device_cidr: Vec<String>,
 }
 
 /// One look at a device: checked, and complete.
@@ -102,28 +109,19 @@ pub enum Output {
     Json,
 }
 
-impl ProbeArgs {
+impl DeviceArgs {
+    /// A look at the device: nothing is turned off, and the result is for people.
     pub(super) fn validated(self) -> Result<Probing, Error> {
         if self.file == self.secret.clone().unwrap_or_default() {
             let rule = "is FILE already: leave it out, or name another file";
             return Err(invalid("--secret", &self.file.to_string_lossy(), rule));
         }
-        self.power_off_is_meant()?;
         if let Some(uuid) = &self.node_uuid
             && fencing_core::reading::usable_uuid(uuid).is_none()
         {
             let rule = "must be a UUID that names one machine, as `kubectl get node NAME -o jsonpath={.status.nodeInfo.systemUUID}` prints it";
             return Err(invalid("--node-uuid", uuid, rule));
         }
-        let output = match self.output.as_str() {
-            "text" => Output::Text,
-            "json" => Output::Json,
-            _ => return Err(invalid("--output", &self.output, "must be text or json")),
-        };
-        let off_time_max = match &self.timeout {
-            Some(text) => seconds("--timeout", text, &OFF_SECONDS_RANGE)?,
-            None => OFF_TIME,
-        };
         let node = self.node.map(|name| object_name("--node", name));
         let allowed = ranges("--allow-device-cidr", &self.allow_device_cidr)?;
         Ok(Probing {
@@ -132,10 +130,34 @@ impl ProbeArgs {
             namespace: namespace("--namespace", self.namespace)?,
             node: node.transpose()?,
             node_uuid: self.node_uuid,
-            power_off: self.power_off,
-            off_time_max,
-            output,
+            power_off: false,
+            off_time_max: OFF_TIME,
+            output: Output::Text,
             addresses: AddressRules::new(allowed, Vec::new()),
+        })
+    }
+}
+
+/// The value of --timeout.
+pub(super) fn off_time(timeout: Option<&str>) -> Result<Duration, Error> {
+    timeout.map_or(Ok(OFF_TIME), |text| {
+        seconds("--timeout", text, &OFF_SECONDS_RANGE)
+    })
+}
+
+impl ProbeArgs {
+    pub(super) fn validated(self) -> Result<Probing, Error> {
+        self.power_off_is_meant()?;
+        let output = match self.output.as_str() {
+            "text" => Output::Text,
+            "json" => Output::Json,
+            _ => return Err(invalid("--output", &self.output, "must be text or json")),
+        };
+        Ok(Probing {
+            power_off: self.power_off,
+            off_time_max: off_time(self.timeout.as_deref())?,
+            output,
+            ..self.device.validated()?
         })
     }
 
@@ -144,7 +166,7 @@ impl ProbeArgs {
         let words = match (self.power_off, self.yes, &self.timeout) {
             (true, false, _) => format!(
                 "--power-off would turn the machine of `{}` off, hard, and end its workload; add --yes if that is meant, or leave --power-off out to only read",
-                self.file.to_string_lossy().escape_debug()
+                self.device.file.to_string_lossy().escape_debug()
             ),
             (false, true, _) => {
                 "--yes only confirms --power-off; add --power-off to turn the machine off, hard, or leave --yes out to only read"

@@ -4,6 +4,7 @@ use crate::pages::{read, root};
 use crate::reasons::{Section, sections};
 use crate::schema::of_kind;
 use fencing_api::crd;
+use fencing_api::drivers::{KINDS, Reads};
 use fencing_core::support;
 use fencing_drivers::DeviceError;
 use node_fencing_operator::args::{Error, Order};
@@ -114,7 +115,11 @@ fn not_yet(kind: &str) -> String {
             );
             support::unsupported(&serde_json::from_value(spec).expect("a policy"), rights)
         }
-        "FenceDevice" => Some(DeviceError::Unsupported { driver: "webhook" }.to_string()),
+        "FenceDevice" => {
+            let mut later = KINDS.iter().rev();
+            let later = later.find(|kind| kind.reads == Reads::Nothing);
+            later.map(|kind| DeviceError::Unsupported { driver: kind.name }.to_string())
+        }
         _ => None,
     };
     let asks = match kind {
@@ -275,7 +280,7 @@ fn flags() {
     let mut body = String::from(
         "What `--help` prints. In the cluster the Deployment sets what is needed; the chart's values lead to the same flags, and `extraArgs` to any other.\n",
     );
-    for command in ["", "probe", "check"] {
+    for command in ["", "probe", "conformance", "check"] {
         let words = ["node-fencing-operator", command, "--help"];
         let line = words.into_iter().filter(|it| !it.is_empty());
         let help = match Order::read(line.map(OsString::from)) {

@@ -253,7 +253,9 @@ fn test_is_missing(words: &[&str]) -> Vec<String> {
 }
 
 fn flags_are_missing(words: &[&str]) -> Vec<String> {
-    let command = words.get(1).filter(|it| ["probe", "check"].contains(it));
+    let command = words
+        .get(1)
+        .filter(|it| ["probe", "conformance", "check"].contains(it));
     let line = ["node-fencing-operator"]
         .into_iter()
         .chain(command.copied())

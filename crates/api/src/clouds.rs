@@ -17,16 +17,7 @@ use super::tls::TlsSettings;
 pub struct OpenstackDriver {
     /// URL of Keystone, like `https://keystone.example.com:5000/v3`.
     #[serde(rename = "authURL")]
-    #[schemars(
-        length(max = 2048),
-        extend("x-kubernetes-validations" = [
-            rule(
-                "self.contains('@') || self.matches(\
-                 '^https?://([0-9A-Za-z]([-.0-9A-Za-z]*[0-9A-Za-z])?|\\\\[[0-9A-Fa-f:.]+\\\\])(:[1-9][0-9]{0,4})?(/[-._0-9A-Za-z]+)*/?$')",
-                "must be a URL without query, fragment and placeholder, like 'https://keystone.example.com:5000/v3'",
-            ),
-        ])
-    )]
+    #[schemars(length(max = 2048), extend("x-kubernetes-validations" = [url("https://keystone.example.com:5000/v3")]))]
     pub auth_url: String,
 
     /// Region of the catalog. Needed only when there are several.
@@ -93,6 +84,15 @@ fn hetzner_cloud() -> String {
     "https://api.hetzner.cloud".to_owned()
 }
 
+/// The address is that of a service, with a path or without.
+pub(super) fn url(example: &str) -> Value {
+    rule(
+        "self.contains('@') || self.matches(\
+         '^https?://([0-9A-Za-z]([-.0-9A-Za-z]*[0-9A-Za-z])?|\\\\[[0-9A-Fa-f:.]+\\\\])(:[1-9][0-9]{0,4})?(/[-._0-9A-Za-z]+)*/?$')",
+        &format!("must be a URL without query, fragment and placeholder, like '{example}'"),
+    )
+}
+
 /// The address is that of a service, without a path.
 fn origin(example: &str) -> Value {
     rule(
@@ -103,7 +103,7 @@ fn origin(example: &str) -> Value {
 }
 
 /// What holds of an address whatever follows it. At the parent, because a refusal at the field itself prints its value.
-fn address_rules(field: &str) -> Vec<Value> {
+pub(super) fn address_rules(field: &str) -> Vec<Value> {
     let path = format!(".{field}");
     vec![
         rule_at(

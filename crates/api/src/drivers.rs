@@ -14,10 +14,11 @@ use serde_json::Value;
 use super::clouds::{HetznerCloudDriver, OpenstackDriver, ProxmoxDriver, VsphereDriver};
 use super::crd::{rule, rule_at};
 use super::later_drivers::{
-    AwsDriver, AzureDriver, BareMetalHostDriver, FenceAgentDriver, GcpDriver, WebhookDriver,
+    AwsDriver, AzureDriver, BareMetalHostDriver, FenceAgentDriver, GcpDriver,
 };
 use super::pdu::PduDriver;
 use super::tls::TlsSettings;
+use super::webhook::WebhookDriver;
 
 /// The drivers, of which a FenceDevice sets exactly one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -54,6 +55,9 @@ pub struct Drivers {
     /// Driver `hetznerCloud`: servers of Hetzner Cloud, found by the Node's provider ID, name and addresses. Needs `identityCheck: BestEffort`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hetzner_cloud: Option<HetznerCloudDriver>,
+    /// Driver `webhook`: a service of your own over HTTPS, which is told of each Node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<WebhookDriver>,
 
     /// Driver `aws`: EC2 instances, found by the Node's provider ID.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,10 +78,6 @@ pub struct Drivers {
     /// Driver `fenceAgent`: an agent of the ClusterLabs collection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fence_agent: Option<FenceAgentDriver>,
-
-    /// Driver `webhook`: a service of your own over HTTPS.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub webhook: Option<WebhookDriver>,
 }
 
 /// What a driver reads.
@@ -85,7 +85,7 @@ pub struct Drivers {
 pub enum Reads {
     /// A machine, by a BMC that shares its power: it has an `address` and a login.
     Bmc,
-    /// An instance or a virtual machine, by what runs it: its login opens the machines of many nodes.
+    /// An instance or a virtual machine, by what runs it, or any machine by a service: its login opens the machines of many nodes.
     Instance,
     /// The same, where what runs it tells no system UUID: it is known by the Node's provider ID and by what else the driver compares.
     Unnamed,
@@ -118,13 +118,13 @@ pub const KINDS: [Kind; 14] = [
     kind("hetznerCloud", Reads::Unnamed, |it| {
         it.hetzner_cloud.is_some()
     }),
+    kind("webhook", Reads::Instance, |it| it.webhook.is_some()),
     kind("manual", Reads::Human, |it| it.manual.is_some()),
     later("aws", |it| it.aws.is_some()),
     later("gcp", |it| it.gcp.is_some()),
     later("azure", |it| it.azure.is_some()),
     later("bareMetalHost", |it| it.bare_metal_host.is_some()),
     later("fenceAgent", |it| it.fence_agent.is_some()),
-    later("webhook", |it| it.webhook.is_some()),
 ];
 
 const fn kind(name: &'static str, reads: Reads, is_set: fn(&Drivers) -> bool) -> Kind {

@@ -3,8 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::crd::{rule, rule_at};
-use super::tls::TlsSettings;
+use super::crd::rule;
 
 /// Driver `aws`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -93,34 +92,4 @@ pub struct FenceAgentParameter {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub secret_key: Option<String>,
-}
-
-/// Driver `webhook`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [
-    rule_at("isURL(self.url) && url(self.url).getScheme() == 'https'", "`url` must be an https URL", ".url"),
-    rule_at(
-        "!self.url.contains('@')",
-        "must not contain user info ('@'): put user name and password into the Secret of `credentialsRef`",
-        ".url",
-    ),
-]))]
-pub struct WebhookDriver {
-    /// URL that the requests go to.
-    #[schemars(length(min = 8, max = 2048))]
-    pub url: String,
-
-    /// How long one request may take, in seconds.
-    #[serde(default = "thirty_seconds")]
-    #[schemars(range(min = 1, max = 300))]
-    pub timeout_seconds: u32,
-
-    /// How the server's certificate is checked.
-    #[serde(default)]
-    pub tls: TlsSettings,
-}
-
-fn thirty_seconds() -> u32 {
-    30
 }

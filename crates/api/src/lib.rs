@@ -39,6 +39,7 @@ pub mod readings;
 pub mod selector;
 pub mod settings;
 pub mod tls;
+pub mod webhook;
 pub mod window;
 
 /// API group of every custom resource of this operator.

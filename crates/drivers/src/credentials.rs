@@ -5,8 +5,12 @@
 //! memory when dropped and never shown, not even by `Debug`; beyond reach are only the copies that a request needs while it
 //! is being sent.
 
+mod certificate;
 mod header;
 mod hidden;
+mod value;
+
+pub use certificate::CERTIFICATE;
 
 use super::cidr::Cidr;
 use super::error::printable;
@@ -167,7 +171,7 @@ impl Credentials {
         let mut trimmed_keys = Vec::new();
         let mut values = Vec::new();
         for key in keys {
-            values.push((*key, read_value(secret, data, key, &mut trimmed_keys)?));
+            values.push((*key, value::read(secret, data, key, &mut trimmed_keys)?));
         }
         let allowed_hosts = annotations.get(ALLOWED_HOSTS_ANNOTATION);
         Ok(Self {
@@ -267,53 +271,6 @@ pub struct IpmiLogin<'a> {
     pub user: &'a [u8],
     /// The user's password.
     pub password: &'a [u8],
-}
-
-/// One value: present, short enough, text on one line.
-fn read_value(
-    secret: &str,
-    data: &BTreeMap<String, Vec<u8>>,
-    key: &'static str,
-    trimmed_keys: &mut Vec<&'static str>,
-) -> Result<Zeroizing<String>, CredentialsError> {
-    let refuse = |problem: &str| {
-        Err(CredentialsError::Value {
-            secret: secret.to_owned(),
-            key,
-            problem: problem.to_owned(),
-        })
-    };
-    let Some(bytes) = data.get(key) else {
-        // The names of the others stay where they are: whoever reads a status may not read the Secret.
-        return Err(CredentialsError::Missing {
-            secret: secret.to_owned(),
-            key,
-        });
-    };
-    if bytes.len() > VALUE_BYTES_MAX {
-        return refuse(&format!(
-            "it has {} bytes, and {VALUE_BYTES_MAX} are allowed",
-            bytes.len()
-        ));
-    }
-    let Ok(text) = std::str::from_utf8(bytes) else {
-        return refuse("it is not UTF-8 text");
-    };
-    // `echo secret | base64` leaves one; no device has a password that ends in a newline.
-    let line = text
-        .strip_suffix('\n')
-        .map(|line| line.strip_suffix('\r').unwrap_or(line));
-    if line.is_some() {
-        trimmed_keys.push(key);
-    }
-    let value = line.unwrap_or(text);
-    if value.trim().is_empty() {
-        return refuse("it is empty or white space");
-    }
-    if value.contains(['\0', '\r', '\n']) {
-        return refuse("it holds a NUL, a carriage return or a line feed");
-    }
-    Ok(Zeroizing::new(value.to_owned()))
 }
 
 /// An entry of the annotation.

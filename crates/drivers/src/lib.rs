@@ -275,6 +275,7 @@ pub fn kind(spec: &FenceDeviceSpec) -> Option<&dyn DriverKind> {
         of(&drivers.vsphere),
         of(&drivers.proxmox),
         of(&drivers.hetzner_cloud),
+        of(&drivers.webhook),
     ];
     kinds.into_iter().flatten().next()
 }

@@ -5,9 +5,11 @@
 //! be asked for by name. In all three the peer proves in the handshake that it holds the certificate's key, and no session is
 //! ever resumed, because a resumed one proves nothing anew.
 
+mod own;
 mod validity;
 mod words;
 
+pub use own::{OwnCertificateError, certified};
 pub use words::describe;
 
 use jiff::Timestamp;

@@ -34,3 +34,4 @@ pub mod splitmix64;
 pub mod sushy;
 pub mod usage;
 pub mod vcsim;
+pub mod webhook_example;

@@ -52,6 +52,15 @@ impl Devices {
         Ok(self.access(device, node, Freshness::Now).await?.driver)
     }
 
+    /// What the device's driver for this node would be made of.
+    ///
+    /// # Errors
+    /// As [`Devices::driver`].
+    pub async fn parts(&self, device: &FenceDevice, node: &str) -> Result<Parts, DeviceError> {
+        let made = self.maker.parts(device, node, Freshness::Now).await;
+        made.map(|(_, parts, _)| parts)
+    }
+
     /// As [`Devices::driver`], with what was noticed on the way.
     ///
     /// # Errors
@@ -159,10 +168,23 @@ impl Maker {
         node: &str,
         freshness: Freshness,
     ) -> Result<Access, DeviceError> {
-        let spec = &device.spec;
-        if spec.reads() == Reads::Human {
+        if device.spec.reads() == Reads::Human {
             return Ok(self.human());
         }
+        let (kind, parts, opened) = self.parts(device, node, freshness).await?;
+        let address = parts.address.clone();
+        let driver = (self.outside.device)(kind, parts)?;
+        Ok(self.guarded(driver, &address, opened))
+    }
+
+    /// What a driver is made of, and what its Secret held.
+    async fn parts<'a>(
+        &self,
+        device: &'a FenceDevice,
+        node: &str,
+        freshness: Freshness,
+    ) -> Result<(&'a dyn DriverKind, Parts, Opened), DeviceError> {
+        let spec = &device.spec;
         let kind = kind(spec).ok_or(DeviceError::Unsupported {
             driver: spec.driver_name(),
         })?;
@@ -184,7 +206,7 @@ impl Maker {
         let past = past.map(|target| self.pasts.of(target, opened.content));
         let parts = Parts {
             node: facts,
-            address: address.clone(),
+            address,
             secret: opened.secret.clone(),
             credentials: Arc::clone(&opened.credentials),
             verification: verification?,
@@ -196,8 +218,7 @@ impl Maker {
             accounts: Arc::clone(&self.accounts),
             clock: self.clock,
         };
-        let driver = (self.outside.device)(kind, parts)?;
-        Ok(self.guarded(driver, &address, opened))
+        Ok((kind, parts, opened))
     }
 
     /// Without a NodeFence nobody has been asked for a word.

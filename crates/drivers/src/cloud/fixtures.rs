@@ -7,6 +7,7 @@ use crate::credentials::Credentials;
 use crate::past::Past;
 use crate::tls::CertificateCheck;
 use crate::{NodeFacts, Parts};
+use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -19,6 +20,9 @@ type Answers = HashMap<String, Vec<(String, String, String)>>;
 /// Answers that are none: the connection is closed, or nothing comes.
 pub(crate) const HANGS_UP: &str = "hangs up";
 pub(crate) const SAYS_NOTHING: &str = "says nothing";
+
+/// Stands in an answer for the `requestID` of the request.
+pub(crate) const REQUEST_ID: &str = "$requestID";
 
 /// A service.
 pub(crate) struct Service {
@@ -116,12 +120,15 @@ async fn serve(stream: TcpStream, answers: &Mutex<Answers>, asked: &Mutex<Vec<St
         let request = request.join(" ");
         let body = String::from_utf8(body).expect("text");
         lock(asked).push(format!("{head}{body}"));
+        let id = serde_json::from_str::<Value>(&body).unwrap_or_default();
+        let id = id["requestID"].as_str().unwrap_or_default().to_owned();
         let answer = match lock(answers).get_mut(&request) {
             Some(all) if all.len() > 1 => all.remove(0),
             Some(all) => all[0].clone(),
             None => ("418 not written".to_owned(), String::new(), request),
         };
         let (status, headers, body) = answer;
+        let body = body.replace(REQUEST_ID, &id);
         match status.as_str() {
             HANGS_UP => return,
             SAYS_NOTHING => std::future::pending::<()>().await,

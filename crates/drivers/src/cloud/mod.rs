@@ -17,6 +17,7 @@ pub mod operation;
 pub mod proxmox;
 mod session;
 pub mod vsphere;
+pub mod webhook;
 pub mod words;
 
 use crate::address::Address;
@@ -192,7 +193,8 @@ impl<P: Provider> Cloud<P> {
         let tls = match (address.plaintext, &verification) {
             (false, _) => {
                 let config = tls::client_config(&verification, clock.wall());
-                let config = config.map_err(|error| invalid(fields.ca, error.to_string()))?;
+                let mut config = config.map_err(|error| invalid(fields.ca, error.to_string()))?;
+                parts.credentials.present(&mut config, clock.wall())?;
                 Some(TlsConnector::from(Arc::new(config)))
             }
             (true, CertificateCheck::None) => None,

@@ -159,7 +159,8 @@ impl<P: Provider> Session<P> {
             },
             faults: said.faults,
             off_parts: Vec::new(),
-            asked,
+            // What it shows was so before it was asked for.
+            asked: asked.saturating_sub(said.age),
             answered,
             wall: self.driver.clock.wall(),
         }

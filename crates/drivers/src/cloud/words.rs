@@ -2,6 +2,7 @@
 
 use crate::error::printable;
 use fencing_core::reading::PowerState;
+use std::time::Duration;
 
 /// Longest word that is kept, in characters.
 const WORD_CHARACTERS_MAX: usize = 63;
@@ -18,6 +19,8 @@ pub struct Said {
     pub raw: String,
     /// What speaks against this Off.
     pub faults: Vec<String>,
+    /// How old the report was when it was given, where it is not made for each request.
+    pub age: Duration,
 }
 
 impl Said {
@@ -32,7 +35,14 @@ impl Said {
                 None => format!("no {field}"),
             },
             faults: Vec::new(),
+            age: Duration::ZERO,
         }
+    }
+
+    /// The same by a report that is so old.
+    #[must_use]
+    pub fn of_age(self, age: Duration) -> Self {
+        Self { age, ..self }
     }
 
     /// An Off beside which this does not hold has a fault of this name. Any other state stays as it is.

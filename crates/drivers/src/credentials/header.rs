@@ -27,7 +27,12 @@ impl Credentials {
     /// # Errors
     /// [`CredentialsError::Value`] when no header can carry it.
     pub fn bearer(&self, key: &'static str) -> Result<HeaderValue, CredentialsError> {
-        let header = Zeroizing::new(format!("Bearer {}", self.value(key)));
+        let token = self.value(key);
+        if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let problem = "it holds a space, or a character that is not ASCII: take a token of letters, digits and -._~+/=";
+            return Err(self.refuse(key, problem));
+        }
+        let header = Zeroizing::new(format!("Bearer {token}"));
         self.sensitive(key, &header)
     }
 

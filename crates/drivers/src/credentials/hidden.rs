@@ -1,6 +1,6 @@
 //! Keeps out of sight what a device repeats of its own credentials: a BMC, or a proxy before it, may show the request that it refuses.
 
-use super::Credentials;
+use super::{CERTIFICATE, Credentials};
 use crate::error::printable;
 use zeroize::Zeroizing;
 
@@ -32,7 +32,9 @@ impl Credentials {
 
     /// As a text shows them: as they are, and inside of JSON.
     fn secrets(&self) -> Vec<Zeroizing<String>> {
-        let values = self.values.iter().filter(|(key, _)| *key != "username");
+        // No device sees the key of a client's certificate, so that none can repeat it.
+        let is_sent = |key: &str| key != "username" && !CERTIFICATE.contains(&key);
+        let values = self.values.iter().filter(|(key, _)| is_sent(key));
         let mut secrets: Vec<Zeroizing<String>> = Vec::new();
         for (_, value) in values {
             let shown = Zeroizing::new(printable(value.trim(), usize::MAX));

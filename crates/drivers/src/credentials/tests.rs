@@ -1,4 +1,6 @@
 use super::*;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
 
 type Data = BTreeMap<String, Vec<u8>>;

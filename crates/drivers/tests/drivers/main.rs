@@ -34,3 +34,4 @@ mod repeats;
 mod second_connection;
 mod transport;
 mod vsphere;
+mod webhook;

@@ -9,6 +9,7 @@ pub mod hetzner;
 pub mod openstack;
 pub mod proxmox;
 pub mod vsphere;
+pub mod webhook;
 
 use std::{
     collections::HashMap,

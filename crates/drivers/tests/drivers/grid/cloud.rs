@@ -2,7 +2,7 @@
 
 mod columns;
 
-pub use columns::{hetzner_cloud, openstack, proxmox, vsphere};
+pub use columns::{hetzner_cloud, openstack, proxmox, vsphere, webhook};
 
 use super::cell::{BROADCAST, Bench, Cell, ENDLESS, SHORT, machine};
 use super::rows::Fault;
@@ -28,7 +28,7 @@ use std::time::Duration;
 const TCP: &str = "TCP and TLS see to it";
 
 /// What differs between the providers.
-pub struct Column<P> {
+pub struct Column<P, const N: usize = 2> {
     page: fn() -> P,
     /// Its settings for this URL.
     kind: fn(Value) -> Box<dyn DriverKind>,

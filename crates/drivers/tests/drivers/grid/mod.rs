@@ -26,7 +26,7 @@ use verdict::Verdict;
 /// How a driver's device gets a fault.
 type Provoke = fn(Fault) -> Cell;
 /// The columns.
-const DRIVERS: [(&str, Provoke); 8] = [
+const DRIVERS: [(&str, Provoke); 9] = [
     ("redfish", redfish::provoke),
     ("ipmi", ipmi::provoke),
     ("pdu", pdu::provoke),
@@ -35,6 +35,7 @@ const DRIVERS: [(&str, Provoke); 8] = [
     ("vsphere", cloud::vsphere),
     ("proxmox", cloud::proxmox),
     ("hetznerCloud", cloud::hetzner_cloud),
+    ("webhook", cloud::webhook),
 ];
 
 /// A cell of the grid.

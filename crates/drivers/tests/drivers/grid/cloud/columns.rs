@@ -3,12 +3,15 @@
 use super::{Column, Odd, settings};
 use crate::grid::cell::Cell;
 use crate::grid::rows::Fault;
-use fencing_api::device::{HetznerCloudDriver, OpenstackDriver, ProxmoxDriver, VsphereDriver};
+use fencing_api::device::{
+    HetznerCloudDriver, OpenstackDriver, ProxmoxDriver, VsphereDriver, WebhookDriver,
+};
 use fencing_testbed::cloud::Beside;
 use fencing_testbed::cloud::hetzner::{self, Hetzner};
 use fencing_testbed::cloud::openstack::{self, Openstack};
 use fencing_testbed::cloud::proxmox::{self, Proxmox};
 use fencing_testbed::cloud::vsphere::{self, Vsphere};
+use fencing_testbed::cloud::webhook::{self as service, Webhook};
 
 const NO_LINKS: &str = "its paths are built, and none is followed";
 
@@ -114,6 +117,31 @@ pub fn hetzner_cloud(fault: Fault) -> Cell {
             }
             Fault::ZeroUuid => Odd::Never("it tells no UUID"),
             Fault::EndlessNextLink => Odd::Elsewhere(CALLS, "a_list_of_many_pages_ends"),
+            _ => Odd::Never(NO_LINKS),
+        },
+    };
+    COLUMN.provoke(fault)
+}
+
+/// A user's own service: it has the words of the contract for its faults, and one key in its Secret.
+pub fn webhook(fault: Fault) -> Cell {
+    const TESTS: &str = "crates/drivers/src/cloud/webhook/tests.rs";
+    const COLUMN: Column<Webhook> = Column {
+        page: || Webhook,
+        kind: settings::<WebhookDriver>,
+        url: "url",
+        secret: &[("token", service::TOKEN)],
+        provider_id: |uuid| format!("example://{uuid}"),
+        tells_uuid: true,
+        tells_already: true,
+        odd: |fault| match fault {
+            // Whatever is between, or sleeps, has a word that is not Off.
+            Fault::Sleeping | Fault::ControlFaultBit => {
+                Odd::Elsewhere(TESTS, "a_machine_is_off_by_one_word_alone")
+            }
+            Fault::PowerFaultBit => Odd::Beside(Beside::OldReport),
+            Fault::InterlockBit => Odd::Beside(Beside::CutOff),
+            Fault::WrongSystem | Fault::ZeroUuid => Odd::Beside(Beside::Nothing),
             _ => Odd::Never(NO_LINKS),
         },
     };
