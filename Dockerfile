@@ -27,7 +27,7 @@ ARG SOURCE_DATE_EPOCH=0
 RUN date --utc --date "@$SOURCE_DATE_EPOCH" "+$VERSION $REVISION %FT%TZ" > /out/VERSION \
     && find /out -exec touch --no-dereference --date "@$SOURCE_DATE_EPOCH" {} +
 
-# Prepared for fence agents, which the operator cannot call yet: a Debian with a shell, Python, the agents' package, and what agents call that
+# For driver fenceAgent, which runs agents in /usr/sbin: a Debian with a shell, Python, the agents' package, and what agents call that
 # reach a device over the network, which the package does not ask for.
 FROM ${AGENTS_BASE} AS agents
 ARG AGENTS="fence-agents gnutls-bin ipmitool openssh-client snmp telnet"

@@ -259,7 +259,7 @@ fn outlets_are_vouched_for(device: FenceDevice) -> Result<FenceDevice, BadInput>
     let is_named = device.spec.identity_check != IdentityCheck::Skip;
     if device.spec.reads() == Reads::Outlets && is_named {
         return Err(BadInput(format!(
-            "`spec.identityCheck` of FenceDevice `{}` must be `Skip` for driver `{}`, because an outlet cannot name its machine; set it, and verify the wiring once, with the node drained",
+            "`spec.identityCheck` of FenceDevice `{}` must be `Skip` for driver `{}`, because the device cannot name its machine; set it, and verify it once, with the node drained",
             device.name_any(),
             device.spec.driver_name()
         )));

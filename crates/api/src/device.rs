@@ -23,9 +23,8 @@ pub use super::device_status::{
     SystemInfo,
 };
 pub use super::drivers::{Drivers, IpmiDriver, IpmiPrivilege, ManualDriver, Reads, RedfishDriver};
-pub use super::later_drivers::{
-    AwsDriver, AzureDriver, BareMetalHostDriver, FenceAgentDriver, FenceAgentParameter, GcpDriver,
-};
+pub use super::fence_agent::{FenceAgentDriver, FenceAgentParameter};
+pub use super::later_drivers::{AwsDriver, AzureDriver, BareMetalHostDriver, GcpDriver};
 pub use super::pdu::PduDriver;
 pub use super::tls::{CaKind, CaReference, TlsSettings, TlsVerification};
 pub use super::webhook::{WebhookAuthentication, WebhookDriver};
@@ -106,7 +105,7 @@ pub struct FenceDeviceSpec {
 
     /// Secret in the operator's namespace with the keys `username` and `password`; for driver `pdu` those that `pdu.snmp.version`
     /// names, for `openstack` `applicationCredentialID` and `applicationCredentialSecret`, for `proxmox` `tokenID` (`user@realm!name`) and
-    /// `tokenSecret`, for `webhook` those that `webhook.authentication` names. Its annotation `nodefencing.io/allowed-hosts`, if it has one, lists the hosts that the Secret may be sent to,
+    /// `tokenSecret`, for `webhook` those that `webhook.authentication` names, and for `fenceAgent` those that its parameters name. Its annotation `nodefencing.io/allowed-hosts`, if it has one, lists the hosts that the Secret may be sent to,
     /// separated by commas: names as a FenceDevice has them, `*.` and a domain, IP addresses, ranges such as 10.20.0.0/16.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials_ref: Option<SecretReference>,

@@ -13,9 +13,8 @@ use serde_json::Value;
 
 use super::clouds::{HetznerCloudDriver, OpenstackDriver, ProxmoxDriver, VsphereDriver};
 use super::crd::{rule, rule_at};
-use super::later_drivers::{
-    AwsDriver, AzureDriver, BareMetalHostDriver, FenceAgentDriver, GcpDriver,
-};
+use super::fence_agent::FenceAgentDriver;
+use super::later_drivers::{AwsDriver, AzureDriver, BareMetalHostDriver, GcpDriver};
 use super::pdu::PduDriver;
 use super::tls::TlsSettings;
 use super::webhook::WebhookDriver;
@@ -35,6 +34,10 @@ pub struct Drivers {
     /// Driver `pdu`: the outlets of a switched PDU, over SNMP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pdu: Option<PduDriver>,
+
+    /// Driver `fenceAgent`: a reviewed agent of the ClusterLabs collection, in the image with agents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fence_agent: Option<FenceAgentDriver>,
 
     /// Driver `manual`: a human looks at the machine and confirms.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,10 +77,6 @@ pub struct Drivers {
     /// Driver `bareMetalHost`: a host that Metal3 manages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bare_metal_host: Option<BareMetalHostDriver>,
-
-    /// Driver `fenceAgent`: an agent of the ClusterLabs collection.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fence_agent: Option<FenceAgentDriver>,
 }
 
 /// What a driver reads.
@@ -89,7 +88,7 @@ pub enum Reads {
     Instance,
     /// The same, where what runs it tells no system UUID: it is known by the Node's provider ID and by what else the driver compares.
     Unnamed,
-    /// Outlets, which cannot name the machine that they feed: they have a login and belong to one node.
+    /// Outlets, or a plug behind an agent, which cannot name their machine: they have a login and belong to one node.
     Outlets,
     /// What a human has seen.
     Human,
@@ -112,6 +111,7 @@ pub const KINDS: [Kind; 14] = [
     kind("redfish", Reads::Bmc, |it| it.redfish.is_some()),
     kind("ipmi", Reads::Bmc, |it| it.ipmi.is_some()),
     kind("pdu", Reads::Outlets, |it| it.pdu.is_some()),
+    kind("fenceAgent", Reads::Outlets, |it| it.fence_agent.is_some()),
     kind("openstack", Reads::Instance, |it| it.openstack.is_some()),
     kind("vsphere", Reads::Instance, |it| it.vsphere.is_some()),
     kind("proxmox", Reads::Instance, |it| it.proxmox.is_some()),
@@ -124,7 +124,6 @@ pub const KINDS: [Kind; 14] = [
     later("gcp", |it| it.gcp.is_some()),
     later("azure", |it| it.azure.is_some()),
     later("bareMetalHost", |it| it.bare_metal_host.is_some()),
-    later("fenceAgent", |it| it.fence_agent.is_some()),
 ];
 
 const fn kind(name: &'static str, reads: Reads, is_set: fn(&Drivers) -> bool) -> Kind {
@@ -209,14 +208,14 @@ pub(super) fn rules() -> Vec<Value> {
             rule_at(
                 &format!("!has(self.{name}) || self.identityCheck == 'Skip'"),
                 &format!(
-                    "`identityCheck` must be 'Skip' for driver `{name}`: an outlet cannot name its machine. Verify the wiring once, with the \
-                     node drained: switch the outlets off, and check that this machine is powered off"
+                    "`identityCheck` must be 'Skip' for driver `{name}`: the device cannot name its machine. Verify it once, with the \
+                     node drained: switch it off, and check that this machine is powered off"
                 ),
                 ".identityCheck",
             ),
             rule(
                 &format!("!has(self.{name}) || has(self.nodeName)"),
-                &format!("`nodeName` must be set for driver `{name}`: outlets belong to one machine"),
+                &format!("`nodeName` must be set for driver `{name}`: the device belongs to one machine"),
             ),
         ]
     });

@@ -28,6 +28,7 @@ pub mod device;
 pub mod device_status;
 pub mod drivers;
 pub mod fence;
+pub mod fence_agent;
 pub mod fence_status;
 pub mod later_drivers;
 pub mod min_healthy;

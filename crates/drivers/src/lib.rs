@@ -34,6 +34,7 @@ pub mod cloud;
 pub mod confirm;
 pub mod credentials;
 pub mod error;
+pub mod fence_agent;
 pub mod foreign_text;
 pub mod http;
 pub mod ipmi;
@@ -271,6 +272,7 @@ pub fn kind(spec: &FenceDeviceSpec) -> Option<&dyn DriverKind> {
         of(&drivers.redfish),
         of(&drivers.ipmi),
         of(&drivers.pdu),
+        of(&drivers.fence_agent),
         of(&drivers.openstack),
         of(&drivers.vsphere),
         of(&drivers.proxmox),

@@ -13,6 +13,7 @@ pub mod debian;
 pub mod eventually;
 pub mod exchange;
 pub mod fakepve;
+pub mod fence_agent;
 pub mod fetch;
 pub mod hcloud;
 pub mod https;

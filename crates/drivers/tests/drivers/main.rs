@@ -13,6 +13,7 @@ mod bodies;
 mod certificates;
 mod confirm;
 mod device;
+mod fence_agent;
 mod grid;
 mod hetzner;
 mod ipmi;

@@ -7,6 +7,7 @@
 mod cell;
 mod cloud;
 mod course;
+mod fence_agent;
 mod ipmi;
 mod liar;
 mod manual;
@@ -26,10 +27,11 @@ use verdict::Verdict;
 /// How a driver's device gets a fault.
 type Provoke = fn(Fault) -> Cell;
 /// The columns.
-const DRIVERS: [(&str, Provoke); 9] = [
+const DRIVERS: [(&str, Provoke); 10] = [
     ("redfish", redfish::provoke),
     ("ipmi", ipmi::provoke),
     ("pdu", pdu::provoke),
+    ("fenceAgent", fence_agent::provoke),
     ("manual", manual::provoke),
     ("openstack", cloud::openstack),
     ("vsphere", cloud::vsphere),
