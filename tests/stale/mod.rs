@@ -30,7 +30,7 @@ pub fn check(test: &str, files: impl IntoIterator<Item = (impl AsRef<str>, Strin
 }
 
 /// The first line that differs, for people.
-fn difference(actual: &str, expected: &str) -> String {
+pub fn difference(actual: &str, expected: &str) -> String {
     let mut pairs = (1..).zip(actual.lines().zip(expected.lines()));
     match pairs.find(|(_, (actual, expected))| actual != expected) {
         Some((line, (actual, expected))) => {

@@ -124,7 +124,10 @@ pub(super) struct Pending {
 impl World {
     /// A device answers; the order's reply goes out once all of its devices have.
     pub fn answer(&mut self, device: &str, answer: Answer) -> Result<(), String> {
-        let pending = self.pending.as_mut().ok_or("nobody asked the device")?;
+        let pending = self
+            .pending
+            .as_mut()
+            .ok_or("the core has asked for no reading")?;
         pending.answers.insert(device.to_owned(), answer);
         let is_asked = |device: &&Device| match &pending.order {
             DeviceOrder::On(attempt) => attempt.devices.contains(&device.name),
