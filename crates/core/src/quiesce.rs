@@ -317,12 +317,20 @@ mod tests {
             let [startable, stuck] = [startable(&pods).count(), stuck(&pods).count()];
             (startable, stuck, coming_back(&pods).count())
         };
-        assert_eq!(seen(true, true, false), (1, 0, 1));
-        assert_eq!(seen(true, true, true), (1, 0, 1));
-        assert_eq!(seen(true, false, true), (0, 1, 0));
-        assert_eq!(seen(true, false, false), (0, 0, 0));
-        assert_eq!(seen(false, true, true), (0, 1, 0));
-        assert_eq!(seen(false, true, false), (1, 0, 0));
+        for (tolerates, attachable, deleting, counts) in [
+            (true, true, false, (1, 0, 1)),
+            (true, true, true, (1, 0, 1)),
+            (true, false, true, (0, 1, 0)),
+            (true, false, false, (0, 0, 0)),
+            (false, true, true, (0, 1, 0)),
+            (false, true, false, (1, 0, 0)),
+        ] {
+            assert_eq!(
+                seen(tolerates, attachable, deleting),
+                counts,
+                "(startable, stuck, coming back), tolerates {tolerates}, attachable {attachable}, deleting {deleting}"
+            );
+        }
     }
 
     #[test]
