@@ -120,7 +120,7 @@ fn who_stays(settings: &Settings, observed: &Observed) -> String {
             pod.namespace, pod.name, pod.namespace, pod.name
         ),
         None => format!(
-            "see why pods of Node {} are not being deleted",
+            "check kube-controller-manager, whose taint eviction deletes the pods of a claimed Node: `kubectl get pods -A --field-selector spec.nodeName={}`",
             settings.node
         ),
     }
