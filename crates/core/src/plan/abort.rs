@@ -190,7 +190,7 @@ fn refuted(
         ),
     };
     format!(
-        "; {sign} in boot {}, although {}: {so}its machine never went down; {}{off}{data}",
+        "; {sign} in boot {}, although {}: {so}its machine never went down; {}{data}{off}",
         node.boot_id,
         proof_source.message(),
         proof_source.way_out()
