@@ -54,8 +54,8 @@ pub struct NodeFenceStatus {
     #[schemars(length(max = 16), inner(length(max = 253)), extend("x-kubernetes-list-type" = "set"))]
     pub contradicting_devices: Vec<String>,
 
-    /// What each FenceDevice of the node has said last of the machine's power, in this incident. The operator decides nothing by it;
-    /// `kubectl fence confirm` takes no word while one says On.
+    /// The latest power reading of each FenceDevice of the node, in this incident. The operator decides nothing by it;
+    /// `kubectl fence confirm` refuses a manual confirmation while one reads On.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["device"]))]
     pub power_readings: Vec<PowerReading>,

@@ -215,7 +215,7 @@ pub struct ApprovalSettings {
     #[schemars(range(min = 30, max = 86_400))]
     pub timeout_seconds: u32,
 
-    /// What happens when there was none.
+    /// What follows when no approval or denial came in time; `Wait` escalates and keeps waiting, `Abort` ends the incident.
     pub on_timeout: ApprovalTimeout,
 }
 
