@@ -5,6 +5,7 @@ use crate::hold::{HeldBy, Hold};
 use crate::memory::Memory;
 use crate::observed::NodeView;
 use crate::settings::Settings;
+use crate::taint::claim_fence;
 
 /// Does the incident end when another NodeFence has cleared the node? A human who asks for a fence after that wants another one, and who has asked
 /// before that one was done does not. What sees to a taint has something to do.
@@ -37,12 +38,16 @@ pub fn turning_on(node: &NodeView, other: &str) -> Hold {
 /// It goes first.
 pub(super) fn held_by_other_fence(m: &mut Memory, node: &NodeView) -> Decision {
     m.superseded = true;
-    let claim = node
-        .claim()
-        .map_or_else(|| "a claim".to_owned(), |claim| format!("claim {claim}"));
+    let name = &node.name;
+    let holder = match node.claim() {
+        Some(claim) => {
+            let other = claim_fence(claim).unwrap_or(claim);
+            format!("NodeFence {other} holds Node {name} by claim {claim}")
+        }
+        None => format!("a claim of another NodeFence is on Node {name}"),
+    };
     let message = format!(
-        "{claim} of another NodeFence is on Node {}; wait until it ends, or cancel it (`spec.desiredState: Released`)",
-        node.name
+        "{holder}; wait until that NodeFence ends, or cancel it (`spec.desiredState: Released`)"
     );
     held(HeldBy::OtherNodeFence, message)
 }
