@@ -34,6 +34,7 @@ use fencing_core::reading::Identity;
 use fencing_core::select::serves;
 use fencing_drivers::address::AddressRules;
 use fencing_drivers::clock::Clock;
+use fencing_drivers::cloud::account::Accounts;
 use fencing_drivers::{FenceDriver, NodeFacts, targets_of};
 use jiff::Timestamp;
 use kube::Client;
@@ -107,6 +108,7 @@ impl Devices {
         rules: AddressRules,
         clock: Clock,
     ) -> Self {
+        let accounts = Accounts::in_these(outside.surroundings.clone());
         Self {
             maker: Arc::new(Maker {
                 outside,
@@ -118,7 +120,7 @@ impl Devices {
                 key: RandomState::new(),
                 refusals: Arc::default(),
                 keyring: Arc::default(),
-                accounts: Arc::default(),
+                accounts: Arc::new(accounts),
                 nodes: RwLock::default(),
                 pasts: Pasts::default(),
                 versions: RwLock::default(),

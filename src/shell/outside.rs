@@ -6,6 +6,7 @@
 use super::knock::{knock, nobody_beside};
 use fencing_cluster::slim::Kubelet;
 use fencing_drivers::address::AddressRules;
+use fencing_drivers::cloud::surroundings::Surroundings;
 use fencing_drivers::{DeviceError, DriverKind, FenceDriver, Parts};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -28,6 +29,8 @@ pub struct Outside {
     pub device: Arc<MakeDriver>,
     /// To a kubelet's port.
     pub kubelet: Arc<Knock>,
+    /// What this process was given to log in with.
+    pub surroundings: Surroundings,
 }
 
 impl Outside {
@@ -45,6 +48,7 @@ impl Outside {
                 }
                 .boxed()
             }),
+            surroundings: Surroundings::default(),
         }
     }
 }

@@ -16,6 +16,7 @@ use fencing_cluster::schema;
 use fencing_cluster::stop::{PROCESS_END, Stop};
 use fencing_cluster::text;
 use fencing_drivers::clock::Clock;
+use fencing_drivers::cloud::surroundings::Surroundings;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,7 +116,10 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         metrics: Arc::clone(&metrics),
     };
     tasks.spawn(server.serve(site, stop.clone()));
-    let outside = Outside::network(&settings.addresses);
+    let outside = Outside {
+        surroundings: Surroundings::of(variable),
+        ..Outside::network(&settings.addresses)
+    };
     let kubelet = Arc::clone(&outside.kubelet);
     let rules = settings.addresses.clone();
     tasks.spawn(knock::look(clients.clone(), rules, kubelet, stop.clone()));

@@ -40,6 +40,7 @@ const NEEDS: [(&str, &[&str]); 4] = [
             "pveum",
             "openstack",
             "govc",
+            "aws",
         ],
     ),
 ];

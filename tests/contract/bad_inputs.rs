@@ -179,7 +179,7 @@ fn devices(rows: &mut Rows) {
     );
     rows.row(
         "a driver of a later version",
-        &DeviceError::Unsupported { driver: "aws" },
+        &DeviceError::Unsupported { driver: "gcp" },
     );
     machines(rows);
 }

@@ -45,6 +45,7 @@ pub fn outside(world: &World, judge: &Judge, network: &Network) -> Outside {
                 judge: judge.clone(),
             }))
         }),
+        surroundings: Default::default(),
         kubelet: Arc::new(move |kubelet: Kubelet| {
             let world = kubelets.clone();
             async move {

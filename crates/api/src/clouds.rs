@@ -84,6 +84,33 @@ fn hetzner_cloud() -> String {
     "https://api.hetzner.cloud".to_owned()
 }
 
+/// Driver `aws`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = optional_address_rules("endpoint")))]
+pub struct AwsDriver {
+    /// Region of the instances, like `eu-central-1`. A Node whose provider ID names a zone of another one is refused.
+    #[schemars(
+        length(max = 63),
+        extend("x-kubernetes-validations" = [
+            rule("self.matches('^[a-z]+(-[a-z]+)+-[0-9]+$')", "must be a region, like 'eu-central-1'"),
+        ])
+    )]
+    pub region: String,
+
+    /// URL of EC2's API, `https://host[:port]`, where it is not the one of the region: a VPC endpoint without private DNS, for instance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(max = 2048),
+        extend("x-kubernetes-validations" = [origin("https://vpce-0a1b.ec2.eu-central-1.vpce.amazonaws.com")])
+    )]
+    pub endpoint: Option<String>,
+
+    /// How the certificates of the API, and of STS, are checked.
+    #[serde(default)]
+    pub tls: TlsSettings,
+}
+
 /// The address is that of a service, with a path or without.
 pub(super) fn url(example: &str) -> Value {
     rule(
@@ -104,15 +131,26 @@ fn origin(example: &str) -> Value {
 
 /// What holds of an address whatever follows it. At the parent, because a refusal at the field itself prints its value.
 pub(super) fn address_rules(field: &str) -> Vec<Value> {
+    address_rules_where("", field)
+}
+
+/// The same of one that need not be there.
+fn optional_address_rules(field: &str) -> Vec<Value> {
+    address_rules_where(&format!("!has(self.{field}) || "), field)
+}
+
+fn address_rules_where(unless: &str, field: &str) -> Vec<Value> {
     let path = format!(".{field}");
     vec![
         rule_at(
-            &format!("!self.{field}.contains('@')"),
+            &format!("{unless}!self.{field}.contains('@')"),
             "must not contain user info ('@'): put what opens it into the Secret of `credentialsRef`",
             &path,
         ),
         rule_at(
-            &format!("self.{field}.startsWith('https://') || self.tls.verification == 'None'"),
+            &format!(
+                "{unless}self.{field}.startsWith('https://') || self.tls.verification == 'None'"
+            ),
             "must start with 'https://' unless `tls.verification` is 'None'",
             &path,
         ),

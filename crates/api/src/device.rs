@@ -17,14 +17,16 @@ use super::crd::rule;
 use super::drivers;
 use super::selector::LabelSelector;
 
-pub use super::clouds::{HetznerCloudDriver, OpenstackDriver, ProxmoxDriver, VsphereDriver};
+pub use super::clouds::{
+    AwsDriver, HetznerCloudDriver, OpenstackDriver, ProxmoxDriver, VsphereDriver,
+};
 pub use super::device_status::{
     BmcInfo, DeviceNodes, FenceDeviceStatus, PinnedSystem, PositiveControl, PowerState, Restarter,
     SystemInfo,
 };
 pub use super::drivers::{Drivers, IpmiDriver, IpmiPrivilege, ManualDriver, Reads, RedfishDriver};
 pub use super::fence_agent::{FenceAgentDriver, FenceAgentParameter};
-pub use super::later_drivers::{AwsDriver, AzureDriver, BareMetalHostDriver, GcpDriver};
+pub use super::later_drivers::{AzureDriver, BareMetalHostDriver, GcpDriver};
 pub use super::pdu::PduDriver;
 pub use super::tls::{CaKind, CaReference, TlsSettings, TlsVerification};
 pub use super::webhook::{WebhookAuthentication, WebhookDriver};
@@ -105,7 +107,7 @@ pub struct FenceDeviceSpec {
 
     /// Secret in the operator's namespace with the keys `username` and `password`; for driver `pdu` those that `pdu.snmp.version`
     /// names, for `openstack` `applicationCredentialID` and `applicationCredentialSecret`, for `proxmox` `tokenID` (`user@realm!name`) and
-    /// `tokenSecret`, for `webhook` those that `webhook.authentication` names, and for `fenceAgent` those that its parameters name. Its annotation `nodefencing.io/allowed-hosts`, if it has one, lists the hosts that the Secret may be sent to,
+    /// `tokenSecret`, for `webhook` those that `webhook.authentication` names, for `fenceAgent` those that its parameters name, and for `aws` `accessKeyID` and `secretAccessKey` (with `sessionToken` for temporary ones), unless the operator's own pod has a role. Its annotation `nodefencing.io/allowed-hosts`, if it has one, lists the hosts that the Secret may be sent to,
     /// separated by commas: names as a FenceDevice has them, `*.` and a domain, IP addresses, ranges such as 10.20.0.0/16.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials_ref: Option<SecretReference>,

@@ -11,10 +11,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::clouds::{HetznerCloudDriver, OpenstackDriver, ProxmoxDriver, VsphereDriver};
+use super::clouds::{AwsDriver, HetznerCloudDriver, OpenstackDriver, ProxmoxDriver, VsphereDriver};
 use super::crd::{rule, rule_at};
 use super::fence_agent::FenceAgentDriver;
-use super::later_drivers::{AwsDriver, AzureDriver, BareMetalHostDriver, GcpDriver};
+use super::later_drivers::{AzureDriver, BareMetalHostDriver, GcpDriver};
 use super::pdu::PduDriver;
 use super::tls::TlsSettings;
 use super::webhook::WebhookDriver;
@@ -62,7 +62,7 @@ pub struct Drivers {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<WebhookDriver>,
 
-    /// Driver `aws`: EC2 instances, found by the Node's provider ID.
+    /// Driver `aws`: EC2 instances, found by the Node's provider ID and addresses. Needs `identityCheck: BestEffort`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aws: Option<AwsDriver>,
 
@@ -103,6 +103,8 @@ pub struct Kind {
     pub name: &'static str,
     /// What it reads.
     pub reads: Reads,
+    /// May the operator's own pod be what opens it, so that it needs no Secret?
+    pub opens_by_pod: bool,
     is_set: fn(&Drivers) -> bool,
 }
 
@@ -118,9 +120,9 @@ pub const KINDS: [Kind; 14] = [
     kind("hetznerCloud", Reads::Unnamed, |it| {
         it.hetzner_cloud.is_some()
     }),
+    kind("aws", Reads::Unnamed, |it| it.aws.is_some()).or_by_its_pod(),
     kind("webhook", Reads::Instance, |it| it.webhook.is_some()),
     kind("manual", Reads::Human, |it| it.manual.is_some()),
-    later("aws", |it| it.aws.is_some()),
     later("gcp", |it| it.gcp.is_some()),
     later("azure", |it| it.azure.is_some()),
     later("bareMetalHost", |it| it.bare_metal_host.is_some()),
@@ -130,7 +132,17 @@ const fn kind(name: &'static str, reads: Reads, is_set: fn(&Drivers) -> bool) ->
     Kind {
         name,
         reads,
+        opens_by_pod: false,
         is_set,
+    }
+}
+
+impl Kind {
+    const fn or_by_its_pod(self) -> Self {
+        Self {
+            opens_by_pod: true,
+            ..self
+        }
     }
 }
 
@@ -188,12 +200,15 @@ pub(super) fn exactly_one() -> Value {
 pub(super) fn rules() -> Vec<Value> {
     let of = |reads: &'static [Reads]| KINDS.iter().filter(|kind| reads.contains(&kind.reads));
     let with_login = &[Reads::Bmc, Reads::Instance, Reads::Unnamed, Reads::Outlets];
-    let login = of(with_login).map(|Kind { name, .. }| {
-        rule(
-            &format!("!has(self.{name}) || has(self.credentialsRef)"),
-            &format!("`credentialsRef` must be set for driver `{name}`"),
-        )
-    });
+    let needs_secret = |kind: &&Kind| !kind.opens_by_pod;
+    let login = of(with_login)
+        .filter(needs_secret)
+        .map(|Kind { name, .. }| {
+            rule(
+                &format!("!has(self.{name}) || has(self.credentialsRef)"),
+                &format!("`credentialsRef` must be set for driver `{name}`"),
+            )
+        });
     let unnamed = of(&[Reads::Unnamed]).map(|Kind { name, .. }| {
         rule_at(
             &format!("!has(self.{name}) || self.identityCheck == 'BestEffort'"),

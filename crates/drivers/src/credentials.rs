@@ -32,6 +32,9 @@ const IPMI_PASSWORD_BYTES_MAX: usize = 20;
 /// a domain, an IP address or a range of them.
 pub const ALLOWED_HOSTS_ANNOTATION: &str = "nodefencing.io/allowed-hosts";
 
+/// Keys that a Secret need not have, of those that a driver asks for.
+pub const OPTIONAL_KEYS: [&str; 1] = ["sessionToken"];
+
 /// Why a Secret cannot be used. Holds nothing of its values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CredentialsError {
@@ -170,7 +173,8 @@ impl Credentials {
     ) -> Result<Self, CredentialsError> {
         let mut trimmed_keys = Vec::new();
         let mut values = Vec::new();
-        for key in keys {
+        let is_there = |key: &&&str| data.contains_key(**key) || !OPTIONAL_KEYS.contains(*key);
+        for key in keys.iter().filter(is_there) {
             values.push((*key, value::read(secret, data, key, &mut trimmed_keys)?));
         }
         let allowed_hosts = annotations.get(ALLOWED_HOSTS_ANNOTATION);

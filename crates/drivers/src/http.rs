@@ -253,7 +253,7 @@ impl Client {
                 USER_AGENT,
                 concat!("node-fencing-operator/", env!("CARGO_PKG_VERSION")),
             )
-            .header(ACCEPT, "application/json")
+            .header(ACCEPT, call.accept.unwrap_or("application/json"))
             .header(ACCEPT_ENCODING, "identity");
         for (name, value) in &call.headers {
             builder = builder.header(name, value);

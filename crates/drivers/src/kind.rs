@@ -20,6 +20,11 @@ pub trait DriverKind: Sync {
         &LOGIN
     }
 
+    /// Does it need a Secret at all?
+    fn needs_secret(&self) -> bool {
+        true
+    }
+
     /// Where the device listens, as the user wrote it.
     fn written(&self) -> &str;
 

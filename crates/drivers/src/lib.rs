@@ -276,6 +276,7 @@ pub fn kind(spec: &FenceDeviceSpec) -> Option<&dyn DriverKind> {
         of(&drivers.openstack),
         of(&drivers.vsphere),
         of(&drivers.proxmox),
+        of(&drivers.aws),
         of(&drivers.hetzner_cloud),
         of(&drivers.webhook),
     ];

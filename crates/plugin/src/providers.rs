@@ -30,7 +30,7 @@ const PROVIDERS: [Provider; 11] = [
     provider("vsphere", "virtual machines of vSphere", Some("vsphere")),
     provider("openstack", "instances of OpenStack", Some("openstack")),
     provider("proxmox", "virtual machines of Proxmox VE", Some("proxmox")),
-    provider("aws", "EC2 instances", None),
+    provider("aws", "EC2 instances", Some("aws")),
     provider("azure", "virtual machines of Azure", None),
     provider("gce", "instances of Compute Engine", None),
     provider("hcloud", "servers of Hetzner Cloud", Some("hetznerCloud")),

@@ -20,6 +20,7 @@ pub mod https;
 pub mod ipmi;
 pub mod ipmi_peers;
 pub mod moment;
+pub mod moto;
 pub mod openstack_peer;
 pub mod paths;
 pub mod pki;

@@ -191,7 +191,12 @@ impl Maker {
         let address = kind.expand(node)?;
         self.judge(&address)?;
         let (opened, verification) = tokio::join!(
-            self.opened(device, kind.credential_keys(), freshness),
+            async {
+                match spec.credentials_ref.is_some() || kind.needs_secret() {
+                    true => self.opened(device, kind.credential_keys(), freshness).await,
+                    false => Ok(self.of_pod()),
+                }
+            },
             self.verification(kind.tls(), freshness)
         );
         let opened = opened.inspect_err(|error| {

@@ -8,7 +8,7 @@ use fencing_api::tls::{CaKind, CaReference};
 use fencing_cluster::client::ask;
 use fencing_drivers::DeviceError;
 use fencing_drivers::address::AddressError;
-use fencing_drivers::credentials::{Credentials, CredentialsError, Digest};
+use fencing_drivers::credentials::{Credentials, CredentialsError, Digest, OPTIONAL_KEYS};
 use fencing_drivers::tls::CertificateCheck;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
@@ -45,7 +45,12 @@ impl Maker {
         keys: &'static [&'static str],
         freshness: Freshness,
     ) -> Result<Opened, DeviceError> {
-        let wanted = format!("`{}`", keys.join("`, `"));
+        let needed: Vec<&str> = keys
+            .iter()
+            .filter(|key| !OPTIONAL_KEYS.contains(*key))
+            .copied()
+            .collect();
+        let wanted = format!("`{}`", needed.join("`, `"));
         let Some(reference) = &device.spec.credentials_ref else {
             return Err(DeviceError::Settings {
                 field: "credentialsRef",
@@ -78,6 +83,16 @@ impl Maker {
         };
         self.opened.put(from, now, &opened);
         Ok(opened)
+    }
+
+    /// Of a device that names no Secret, because the operator's own pod opens it.
+    pub(super) fn of_pod(&self) -> Opened {
+        let credentials = Credentials::nobody();
+        Opened {
+            secret: Default::default(),
+            content: credentials.digest(&self.key),
+            credentials: Arc::new(credentials),
+        }
     }
 
     /// There is no such Secret.

@@ -5,6 +5,7 @@
 //! none. A look in peace time begins only while a part of the burst is left, so that a fence finds no queue of them.
 
 use super::fleet::Fleet;
+use super::surroundings::Surroundings;
 use crate::address::Address;
 use crate::clock::Clock;
 use std::collections::HashMap;
@@ -45,7 +46,7 @@ impl Pace {
 /// A token, and what came with it.
 #[derive(Clone)]
 pub struct Grant {
-    /// The token.
+    /// The token; of several texts, one a line.
     pub token: Zeroizing<String>,
     /// When it ends, since boot of this host.
     pub until: Duration,
@@ -164,7 +165,10 @@ impl Account {
     #[must_use]
     pub fn without_token(&self, text: &str) -> String {
         match &*lock(&self.grant) {
-            Some(grant) => text.replace(grant.token.as_str(), "***"),
+            Some(grant) => {
+                let parts = grant.token.lines();
+                parts.fold(text.to_owned(), |text, part| text.replace(part, "***"))
+            }
             None => text.to_owned(),
         }
     }
@@ -173,11 +177,23 @@ impl Account {
 /// Driver, address, and name of the Secret.
 type Key = (&'static str, String, String);
 
-/// All accounts of this process, each with the version of its Secret.
+/// All accounts of this process, each with the version of its Secret, and what the process was given to log in with.
 #[derive(Debug, Default)]
-pub struct Accounts(Mutex<HashMap<Key, (String, Arc<Account>)>>);
+pub struct Accounts(Mutex<HashMap<Key, (String, Arc<Account>)>>, Surroundings);
 
 impl Accounts {
+    /// Those of a process that was given this.
+    #[must_use]
+    pub fn in_these(surroundings: Surroundings) -> Self {
+        Self(Mutex::default(), surroundings)
+    }
+
+    /// What the process was given.
+    #[must_use]
+    pub fn surroundings(&self) -> &Surroundings {
+        &self.1
+    }
+
     /// The account that this version of the Secret opens there: another version begins without a token.
     pub fn of(
         &self,
@@ -287,6 +303,11 @@ mod tests {
         let shown = format!("{account:?} {}", account.without_token("x gAAAAB-secret y"));
         assert!(!shown.contains("gAAAAB"), "{shown}");
         assert!(shown.ends_with("x *** y"), "{shown}");
+        account.keep(grant("AKID\nsecret\nsession", 0, 9000));
+        assert_eq!(
+            account.without_token("the secret of AKID"),
+            "the *** of ***"
+        );
     }
 
     #[test]

@@ -7,7 +7,8 @@ use super::Sent;
 use super::account::Account;
 use super::errors::{Answers, Failed, SEE_PROVIDER};
 use crate::DeviceError;
-use crate::address::Address;
+use crate::address::{Address, AddressRules};
+use crate::cidr::Cidr;
 use crate::clock::Clock;
 use crate::credentials::Credentials;
 use crate::http::{Call, Client, Reply, Target};
@@ -16,6 +17,7 @@ use http::StatusCode;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +33,8 @@ pub struct Io {
     clients: Vec<(Address, Client)>,
     /// The client of the last request.
     last: Option<usize>,
+    /// Addresses beside the main one that the operator's own settings name.
+    trusted: Vec<Address>,
     /// What all sessions with this login share.
     pub account: Arc<Account>,
     clock: Clock,
@@ -44,6 +48,7 @@ impl Io {
             target,
             clients: Vec::new(),
             last: None,
+            trusted: Vec::new(),
             account,
             clock,
         }
@@ -65,6 +70,35 @@ impl Io {
     #[must_use]
     pub fn now(&self) -> Duration {
         self.clock.since_boot()
+    }
+
+    /// Wall clock, for requests that have to carry its time.
+    #[must_use]
+    pub fn wall(&self) -> Timestamp {
+        self.clock.wall()
+    }
+
+    /// What opens the account may go to this address too, which the operator's own settings name, and not the other side.
+    pub fn trust(&mut self, at: Address) {
+        if !self.trusted.contains(&at) {
+            self.trusted.push(at);
+        }
+    }
+
+    /// A service of this host's own surroundings, at an address that no device may have and in plain text. What opens the account is not sent there.
+    pub fn trust_local(&mut self, at: &Address, ip: IpAddr) {
+        let bits = if ip.is_ipv4() { 32 } else { 128 };
+        let only: Vec<Cidr> = format!("{ip}/{bits}").parse().into_iter().collect();
+        let target = Target {
+            address: at.clone(),
+            tls: None,
+            credentials: Arc::new(Credentials::nobody()),
+            rules: Arc::new(AddressRules::new(only, Vec::new())),
+        };
+        if !self.clients.iter().any(|(known, _)| known == at) {
+            let client = Client::new(Arc::new(target), self.clock);
+            self.clients.push((at.clone(), client));
+        }
     }
 
     /// Opens the connection for the next request to this address.
@@ -139,7 +173,10 @@ impl Io {
         let own = &self.target.address;
         let problem = if at.plaintext && !own.plaintext {
             "is plain http".to_owned()
-        } else if at.host != own.host && !self.target.credentials.names_hosts() {
+        } else if at.host != own.host
+            && !self.trusted.contains(at)
+            && !self.target.credentials.names_hosts()
+        {
             format!(
                 "is another host than {}, and the annotation {} of the Secret does not list it",
                 own.host,
@@ -287,7 +324,6 @@ impl Io {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::AddressRules;
     use crate::cloud::account::{Accounts, Pace};
     use std::collections::BTreeMap;
 

@@ -22,11 +22,21 @@ pub trait CloudKind: Sync {
     type Provider: Provider;
     /// The keys of its Secret.
     const KEYS: &'static [&'static str];
+    /// Does it need one? Without it the operator's own pod is what opens the provider.
+    const NEEDS_SECRET: bool = true;
     /// Names of its fields.
     const FIELDS: Fields;
 
     /// Its address as it was written.
     fn url(&self) -> &str;
+
+    /// The same, read.
+    ///
+    /// # Errors
+    /// [`AddressError`] names the rule.
+    fn address(&self) -> Result<Address, AddressError> {
+        Address::parse(split(self.url()).0)
+    }
 
     /// How its certificate is checked.
     fn certificate(&self) -> &TlsSettings;
@@ -48,12 +58,16 @@ impl<K: CloudKind> DriverKind for K {
         K::KEYS
     }
 
+    fn needs_secret(&self) -> bool {
+        K::NEEDS_SECRET
+    }
+
     fn written(&self) -> &str {
         self.url()
     }
 
     fn expand(&self, _: &str) -> Result<Address, AddressError> {
-        Address::parse(split(self.url()).0)
+        self.address()
     }
 
     fn targets(&self, node: &NodeFacts) -> Vec<String> {

@@ -5,6 +5,7 @@
 //! What a provider never says is never Off, and a machine that is not found is not off.
 
 pub mod account;
+pub mod aws;
 pub mod errors;
 #[cfg(test)]
 pub(crate) mod fixtures;
@@ -16,6 +17,7 @@ pub mod openstack;
 pub mod operation;
 pub mod proxmox;
 mod session;
+pub mod surroundings;
 pub mod vsphere;
 pub mod webhook;
 pub mod words;
@@ -35,6 +37,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use surroundings::Surroundings;
 use tokio_rustls::TlsConnector;
 use words::Said;
 
@@ -87,6 +90,8 @@ pub struct Machine {
 /// What became of one command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sent {
+    /// The provider took it, and has begun.
+    Done,
     /// The provider took it, and will say in this operation how it ended.
     Operation(Operation),
     /// The machine is in that state already, in these words.
@@ -101,6 +106,12 @@ pub trait Provider: fmt::Debug + Send + Sync + Sized + 'static {
     const NAME: &'static str;
     /// How often an account may be asked.
     const PACE: Pace = Pace::USUAL;
+
+    /// The same with what the operator's own process was given to log in with.
+    #[must_use]
+    fn given(self, _: &Surroundings) -> Self {
+        self
+    }
 
     /// The machine of this Node; asks nothing.
     ///
@@ -127,6 +138,15 @@ pub trait Provider: fmt::Debug + Send + Sync + Sized + 'static {
         io: &mut Io,
         machine: &Machine,
     ) -> impl Future<Output = Result<Sent, DeviceError>> + Send;
+
+    /// What stands in the way of a power-off, where the provider tells without one.
+    fn off_denied(
+        &self,
+        _io: &mut Io,
+        _machine: &Machine,
+    ) -> impl Future<Output = Option<DeviceError>> + Send {
+        async { None }
+    }
 
     /// Sends one power-on, in one request.
     ///
@@ -182,6 +202,7 @@ impl<P: Provider> Cloud<P> {
     /// # Errors
     /// [`DeviceError::Settings`] names the field.
     pub fn new(provider: P, fields: Fields, parts: Parts) -> Result<Arc<Self>, DeviceError> {
+        let provider = provider.given(parts.accounts.surroundings());
         let id = provider.machine(&parts.node)?;
         let Parts {
             address,

@@ -75,7 +75,7 @@ impl<P: Provider> FenceSession for Session<P> {
         let limit = self.limit(self.driver.call_timeout);
         async move {
             let outcome = limit.on(self.look(extent)).await;
-            let (reading, machine) = self.concluded(outcome)?;
+            let (reading, machine, off_denied) = self.concluded(outcome)?;
             Ok(Probe {
                 reading,
                 vendor: None,
@@ -84,7 +84,7 @@ impl<P: Provider> FenceSession for Session<P> {
                 power_restore_policy: None,
                 restarter: machine.restarter.map(|it| self.io.shown(&it)),
                 certificate_expiry: self.io.expiry().filter(|_| self.driver.dates_count),
-                off_denied: None,
+                off_denied,
                 cipher_suites: Vec::new(),
                 clock: None,
             })
@@ -107,7 +107,10 @@ impl<P: Provider> Session<P> {
     }
 
     /// The machine by a list, if that is enough and shows it running, or by itself.
-    async fn look(&mut self, extent: Extent) -> Result<(Reading, Machine), DeviceError> {
+    async fn look(
+        &mut self,
+        extent: Extent,
+    ) -> Result<(Reading, Machine, Option<DeviceError>), DeviceError> {
         let (driver, account) = (Arc::clone(&self.driver), Arc::clone(&self.io.account));
         if extent == Extent::Listed {
             let running = account
@@ -115,12 +118,16 @@ impl<P: Provider> Session<P> {
                 .running(&driver.provider, &mut self.io, &driver.id);
             if let Some(it) = running.await? {
                 let reading = self.reading(&it.machine, it.asked, it.answered);
-                return Ok((reading, it.machine));
+                return Ok((reading, it.machine, None));
             }
         }
         let (reading, machine) = self.read().await?;
-        account.fleet.note(&driver.id, &machine.identity);
-        Ok((reading, machine))
+        let denied = driver.provider.off_denied(&mut self.io, &machine).await;
+        // One that cannot be fenced is not to be shown by a list, which does not tell that.
+        if denied.is_none() {
+            account.fleet.note(&driver.id, &machine.identity);
+        }
+        Ok((reading, machine, denied))
     }
 
     /// The machine as it is now. The state is no older than the first of the requests that it takes.
@@ -200,6 +207,7 @@ impl<P: Provider> Session<P> {
         };
         Ok(match sent {
             Sent::Already(said) => OffOutcome::AlreadyOff { said },
+            Sent::Done => OffOutcome::Accepted,
             Sent::Unclear(error) => OffOutcome::Unknown(error.of_command(command)),
             Sent::Operation(operation) => self.end(command, &operation).await,
         })

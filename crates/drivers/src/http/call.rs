@@ -16,6 +16,8 @@ pub struct Call {
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// Type of its body; none: it has none.
     pub content_type: Option<&'static str>,
+    /// Type of the answer, where it is not JSON.
+    pub accept: Option<&'static str>,
     /// Its body.
     pub body: Bytes,
     /// Largest body of an answer in bytes.
@@ -41,6 +43,7 @@ impl Call {
             path: path.to_owned(),
             headers: Vec::new(),
             content_type: None,
+            accept: None,
             body: Bytes::new(),
             body_bytes_max: BODY_BYTES_MAX,
         }
@@ -72,6 +75,15 @@ impl Call {
         Self {
             content_type: Some("application/x-www-form-urlencoded"),
             body: body.into(),
+            ..self
+        }
+    }
+
+    /// The same for an answer of this type.
+    #[must_use]
+    pub fn for_answer_of(self, accept: &'static str) -> Self {
+        Self {
+            accept: Some(accept),
             ..self
         }
     }

@@ -7,6 +7,7 @@
 )]
 
 mod agent;
+mod aws;
 mod beside;
 mod bmc;
 mod bodies;

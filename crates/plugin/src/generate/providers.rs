@@ -7,7 +7,7 @@ use super::devices::{Common, Proposal, Proposals};
 use super::document::Remark;
 use crate::providers;
 use fencing_api::device::{FenceDevice, FenceDeviceSpec, Reads};
-use fencing_api::drivers::{KINDS, Kind};
+use fencing_api::drivers::KINDS;
 use fencing_cluster::slim::SlimNode;
 use fencing_cluster::text::listed;
 use fencing_core::observed::NodeView;
@@ -19,6 +19,8 @@ use serde_json::{Value, json};
 const NAMED_MAX: usize = 5;
 /// Stands for a host that is not known.
 const HOST: &str = "HOST.example.com";
+/// Stands for a region, which no provider ID may choose.
+const REGION: &str = "REGION";
 
 /// Proposes devices for the Nodes of this cluster.
 ///
@@ -65,18 +67,26 @@ fn proposal(driver: &str, machines: &str, nodes: &str, common: &Common) -> Resul
         "proxmox" => json!({"address": format!("https://{HOST}:8006")}),
         // Its address has a default.
         "hetznerCloud" => json!({}),
+        "aws" => json!({"region": REGION}),
         _ => json!({"address": format!("https://{HOST}")}),
     };
-    let is_addressed = settings != json!({});
-    if let Some(ca) = &common.ca_config_map {
+    let to_write = match driver {
+        "hetznerCloud" => "S".to_owned(),
+        "aws" => format!("Write the region where {REGION} stands, and s"),
+        _ => format!("Write the address where {HOST} stands, and s"),
+    };
+    let kind = KINDS.iter().find(|kind| kind.name == driver);
+    let opens_by_pod = kind.is_some_and(|kind| kind.opens_by_pod);
+    // What is opened by a role of the pod is a public cloud.
+    if let Some(ca) = common.ca_config_map.as_ref().filter(|_| !opens_by_pod) {
         settings["tls"] = json!({"caRef": {"name": ca}});
     }
     let page = in_kebab_case(driver);
-    let mut spec: Value = json!({
-        "nodeSelector": {}, driver: settings, "credentialsRef": {"name": page},
-    });
-    let is_unnamed = |kind: &Kind| kind.name == driver && kind.reads == Reads::Unnamed;
-    if KINDS.iter().any(is_unnamed) {
+    let mut spec: Value = json!({"nodeSelector": {}, driver: settings});
+    if !opens_by_pod {
+        spec["credentialsRef"] = json!({"name": page});
+    }
+    if kind.is_some_and(|kind| kind.reads == Reads::Unnamed) {
         spec["identityCheck"] = json!("BestEffort");
     }
     let spec: FenceDeviceSpec = serde_json::from_value(spec)
@@ -91,11 +101,7 @@ fn proposal(driver: &str, machines: &str, nodes: &str, common: &Common) -> Resul
         remarks: vec![
             Remark::Words(format!("{nodes}: {machines}, by one FenceDevice.")),
             Remark::Words(format!(
-                "{}elect these nodes alone if others have no such machine. Secret and rights: docs/how-to/{page}.md.",
-                match is_addressed {
-                    true => format!("Write the address where {HOST} stands, and s"),
-                    false => "S".to_owned(),
-                }
+                "{to_write}elect these nodes alone if others have no such machine. Secret and rights: docs/how-to/{page}.md."
             )),
         ],
         is_complete: false,
@@ -129,6 +135,7 @@ mod tests {
             node("w2", "vsphere://4c4c4544-0042-3510-8054-b4c04f4e4e32"),
             node("w3", "aws:///eu-1a/i-0"),
             node("w5", "hcloud://4711"),
+            node("w6", "metal3://ns/w6/m3m"),
         ];
         let common = Common {
             ca_config_map: Some("vcenter-ca".to_owned()),
@@ -144,10 +151,12 @@ mod tests {
             "#   name: hetzner-cloud",
             "#   identityCheck: BestEffort",
             "#     address: https://api.hetzner.cloud",
-            "# 1 node (w3): EC2 instances, for which this version has no driver. Use driver",
+            "# 1 node (w3): EC2 instances, by one FenceDevice.",
+            "#     region: REGION",
         ] {
             assert!(text.lines().any(|it| it == line), "{line}: {text}");
         }
+        assert!(text.contains("(w6): hosts of Metal3, for which this version has"));
         let none = proposals(&[node("w4", "")], &common).expect("proposals");
         assert!(none.devices.is_empty() && none.after.len() == 1);
     }

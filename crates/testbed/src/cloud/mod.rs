@@ -4,6 +4,7 @@
 //! machine, and the faults. A service that a driver's author writes proves how we read the documents, and no more: the peers that others wrote judge
 //! that.
 
+pub mod aws;
 mod faults;
 pub mod hetzner;
 pub mod openstack;

@@ -1,7 +1,9 @@
 //! The faults of clouds and hypervisors: each of our own, over TLS, with a CA that is checked.
 
+mod aws;
 mod columns;
 
+pub use aws::aws;
 pub use columns::{hetzner_cloud, openstack, proxmox, vsphere, webhook};
 
 use super::cell::{BROADCAST, Bench, Cell, ENDLESS, SHORT, machine};

@@ -27,7 +27,7 @@ use verdict::Verdict;
 /// How a driver's device gets a fault.
 type Provoke = fn(Fault) -> Cell;
 /// The columns.
-const DRIVERS: [(&str, Provoke); 10] = [
+const DRIVERS: [(&str, Provoke); 11] = [
     ("redfish", redfish::provoke),
     ("ipmi", ipmi::provoke),
     ("pdu", pdu::provoke),
@@ -37,6 +37,7 @@ const DRIVERS: [(&str, Provoke); 10] = [
     ("vsphere", cloud::vsphere),
     ("proxmox", cloud::proxmox),
     ("hetznerCloud", cloud::hetzner_cloud),
+    ("aws", cloud::aws),
     ("webhook", cloud::webhook),
 ];
 

@@ -1,0 +1,88 @@
+//! What the operator's own process was given to log in with, for drivers that need no Secret: read once, when the process begins.
+
+use std::path::PathBuf;
+
+/// Longest text of a variable, in bytes.
+const TEXT_BYTES_MAX: usize = 2048;
+
+/// What the environment gives.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// The role of AWS that the process may take.
+    pub role: Option<AwsRole>,
+    /// What gives it the keys of a role, where it has none that it takes itself.
+    pub agent: Option<AwsAgent>,
+}
+
+/// The agent of EKS Pod Identity, on the operator's own node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AwsAgent {
+    /// Where it is (`AWS_CONTAINER_CREDENTIALS_FULL_URI`).
+    pub url: String,
+    /// File with the token that shows who the process is (`AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE`).
+    pub token_file: PathBuf,
+}
+
+/// A role of AWS, as EKS gives it to the pods of an annotated service account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AwsRole {
+    /// Its ARN (`AWS_ROLE_ARN`).
+    pub arn: String,
+    /// File with the token that shows who the process is (`AWS_WEB_IDENTITY_TOKEN_FILE`); the kubelet writes it anew before it ends.
+    pub token_file: PathBuf,
+    /// URL of STS where it is not the one of the region (`AWS_ENDPOINT_URL_STS`). Never a setting of a device: the token goes there.
+    pub sts: Option<String>,
+}
+
+impl Surroundings {
+    /// What these variables give.
+    #[must_use]
+    pub fn of(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let set = |name: &str| variable(name).filter(|it| (1..=TEXT_BYTES_MAX).contains(&it.len()));
+        let agent = set("AWS_CONTAINER_CREDENTIALS_FULL_URI")
+            .zip(set("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"));
+        let role = set("AWS_ROLE_ARN").zip(set("AWS_WEB_IDENTITY_TOKEN_FILE"));
+        Self {
+            role: role.map(|(arn, file)| AwsRole {
+                arn,
+                token_file: file.into(),
+                sts: set("AWS_ENDPOINT_URL_STS"),
+            }),
+            agent: agent.map(|(url, file)| AwsAgent {
+                url,
+                token_file: file.into(),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_needs_its_token() {
+        let of = |names: &'static [&'static str]| {
+            Surroundings::of(move |it| names.contains(&it).then(|| format!("the {it}")))
+        };
+        assert_eq!(of(&["AWS_ROLE_ARN"]), Surroundings::default());
+        assert_eq!(
+            of(&["AWS_WEB_IDENTITY_TOKEN_FILE"]),
+            Surroundings::default()
+        );
+        let role = of(&["AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"]).role;
+        let role = role.expect("a role");
+        assert_eq!(role.arn, "the AWS_ROLE_ARN");
+        assert_eq!(role.sts, None);
+        let agent = of(&[
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+            "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+        ]);
+        let agent = agent.agent.expect("an agent");
+        assert_eq!(agent.url, "the AWS_CONTAINER_CREDENTIALS_FULL_URI");
+        assert_eq!(
+            Surroundings::of(|_| Some(String::new())),
+            Surroundings::default()
+        );
+    }
+}
