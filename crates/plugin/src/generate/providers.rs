@@ -61,14 +61,20 @@ fn proposals(nodes: &[NodeView], common: &Common) -> Result<Proposals, Error> {
     Ok(all)
 }
 
+fn object<'a>(fields: impl Iterator<Item = (&'a str, Value)>) -> Value {
+    fields
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
 fn proposal(driver: &str, machines: &str, nodes: &str, common: &Common) -> Result<Proposal, Error> {
-    let mut settings = match driver {
-        "openstack" => json!({"authURL": format!("https://{HOST}:5000/v3")}),
-        "proxmox" => json!({"address": format!("https://{HOST}:8006")}),
+    let field = match driver {
+        "openstack" => Some(("authURL", format!("https://{HOST}:5000/v3"))),
+        "proxmox" => Some(("address", format!("https://{HOST}:8006"))),
         // Its address has a default.
-        "hetznerCloud" => json!({}),
-        "aws" => json!({"region": REGION}),
-        _ => json!({"address": format!("https://{HOST}")}),
+        "hetznerCloud" => None,
+        "aws" => Some(("region", REGION.to_owned())),
+        _ => Some(("address", format!("https://{HOST}"))),
     };
     let to_write = match driver {
         "hetznerCloud" => "S".to_owned(),
@@ -78,17 +84,16 @@ fn proposal(driver: &str, machines: &str, nodes: &str, common: &Common) -> Resul
     let kind = KINDS.iter().find(|kind| kind.name == driver);
     let opens_by_pod = kind.is_some_and(|kind| kind.opens_by_pod);
     // What is opened by a role of the pod is a public cloud.
-    if let Some(ca) = common.ca_config_map.as_ref().filter(|_| !opens_by_pod) {
-        settings["tls"] = json!({"caRef": {"name": ca}});
-    }
+    let ca = common.ca_config_map.as_ref().filter(|_| !opens_by_pod);
+    let tls = ca.map(|ca| ("tls", json!({"caRef": {"name": ca}})));
+    let field = field.map(|(name, value)| (name, json!(value)));
+    let settings = object(field.into_iter().chain(tls));
     let page = in_kebab_case(driver);
-    let mut spec: Value = json!({"nodeSelector": {}, driver: settings});
-    if !opens_by_pod {
-        spec["credentialsRef"] = json!({"name": page});
-    }
-    if kind.is_some_and(|kind| kind.reads == Reads::Unnamed) {
-        spec["identityCheck"] = json!("BestEffort");
-    }
+    let secret = (!opens_by_pod).then(|| ("credentialsRef", json!({"name": page})));
+    let is_unnamed = kind.is_some_and(|kind| kind.reads == Reads::Unnamed);
+    let check = is_unnamed.then(|| ("identityCheck", json!("BestEffort")));
+    let spec = [("nodeSelector", json!({})), (driver, settings)];
+    let spec = object(spec.into_iter().chain(secret).chain(check));
     let spec: FenceDeviceSpec = serde_json::from_value(spec)
         .map_err(|error| Error::No(format!("driver {driver} cannot be written: {error}")))?;
     let mut device = FenceDevice::new(&page, spec);

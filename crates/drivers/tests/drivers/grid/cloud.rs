@@ -100,14 +100,8 @@ impl<P: Page> Column<P> {
                 ..Made::default()
             }),
             Fault::WrongUser if self.secret.len() == 1 => Cell::Never("a token has no user"),
-            Fault::WrongUser => self.device(Made {
-                spoils: Some(0),
-                ..Made::default()
-            }),
-            Fault::WrongPassword => self.device(Made {
-                spoils: Some(self.secret.len() - 1),
-                ..Made::default()
-            }),
+            Fault::WrongUser => self.spoilt(0),
+            Fault::WrongPassword => self.spoilt(self.secret.len() - 1),
             Fault::AlreadyOff | Fault::AlreadyOffSaysARunningMachine if !self.tells_already => {
                 Cell::Never("a power-off of what is off ends well")
             }
@@ -137,6 +131,14 @@ impl<P: Page> Column<P> {
             | Fault::EndlessNextLink => self.odd(fault),
             _ => self.answers(fault),
         }
+    }
+
+    /// With another value of this key of its Secret.
+    fn spoilt(&'static self, key: usize) -> Cell {
+        self.device(Made {
+            spoils: Some(key),
+            ..Made::default()
+        })
     }
 
     fn tls(&'static self, fault: Fault) -> Cell {
