@@ -23,7 +23,7 @@ pub(super) struct ConformanceArgs {
     #[command(flatten)]
     device: DeviceArgs,
 
-    /// Provider ID that the service is told, the Node's `.spec.providerID`
+    /// Provider ID that the service is sent, the Node's `.spec.providerID`
     #[arg(long, value_name = "ID", default_value = "")]
     node_provider_id: String,
 

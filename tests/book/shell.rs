@@ -71,10 +71,9 @@ fn scripts() -> Vec<Script> {
                 continue;
             }
             let is_runbook = page.path.starts_with("docs/runbooks/");
-            let needs = if is_runbook && needs.is_empty() {
-                "cluster"
-            } else {
-                needs
+            let needs = match is_runbook && needs.is_empty() {
+                true => "cluster",
+                false => needs,
             };
             found.push(Script {
                 place: block.place.clone(),

@@ -58,7 +58,7 @@ pub struct Drivers {
     /// Driver `hetznerCloud`: servers of Hetzner Cloud, found by the Node's provider ID, name and addresses. Needs `identityCheck: BestEffort`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hetzner_cloud: Option<HetznerCloudDriver>,
-    /// Driver `webhook`: a service of your own over HTTPS, which is told of each Node.
+    /// Driver `webhook`: a service of your own over HTTPS, which is asked about each Node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<WebhookDriver>,
 

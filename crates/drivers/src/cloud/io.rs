@@ -173,8 +173,8 @@ impl Io {
         let own = &self.target.address;
         let problem = if at.plaintext && !own.plaintext {
             "is plain http".to_owned()
-        } else if at.host != own.host
-            && !self.trusted.contains(at)
+        } else if !self.trusted.contains(at)
+            && at.host != own.host
             && !self.target.credentials.names_hosts()
         {
             format!(

@@ -155,7 +155,7 @@ mod tests {
             "#         name: vcenter-ca",
             "#   name: hetzner-cloud",
             "#   identityCheck: BestEffort",
-            "#     address: https://api.hetzner.cloud",
+            "#   hetznerCloud:",
             "# 1 node (w3): EC2 instances, by one FenceDevice.",
             "#     region: REGION",
         ] {
