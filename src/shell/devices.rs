@@ -25,7 +25,7 @@ use recent::Recent;
 use sources::Kept;
 
 use crate::shell::outside::Outside;
-use fencing_api::device::{FenceDevice, PositiveControl};
+use fencing_api::device::{FenceDevice, PositiveControl, Reads};
 use fencing_core::control::Control;
 use fencing_core::identity::{self, Wire};
 use fencing_core::identity_rule::IdentityRule;
@@ -39,7 +39,7 @@ use fencing_drivers::{FenceDriver, NodeFacts, targets_of};
 use jiff::Timestamp;
 use kube::Client;
 use rustix::process::{Resource, getrlimit};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::RandomState;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard, Semaphore, SemaphorePermit};
@@ -274,6 +274,7 @@ fn wires(devices: &[&FenceDevice], nodes: &[NodeView]) -> Vec<Wire> {
                 .map(|pin| pin.uuid.clone()),
             unpinned: node.and_then(|node| identity::unpinned(device, node)),
         };
+        let first = wires.len();
         match &device.spec.node_name {
             // Its machine may run while its Node is deleted (S5).
             Some(name) => wires.push(wire(name, by_name.get(name.as_str()).copied())),
@@ -281,6 +282,22 @@ fn wires(devices: &[&FenceDevice], nodes: &[NodeView]) -> Vec<Wire> {
                 let served = nodes.iter().filter(|node| serves(device, node));
                 wires.extend(served.map(|node| wire(&node.name, Some(node))));
             }
+        }
+        if device.spec.reads() == Reads::Unnamed {
+            // What such a machine is compared with a kubelet may write, so no Node may name that of another one, which no device may serve.
+            let id = |node: &NodeView| node.provider_id.rsplit('/').next().map(str::to_owned);
+            let own: HashSet<String> = wires.iter().skip(first).map(|it| it.node.clone()).collect();
+            let ids = own
+                .iter()
+                .filter_map(|name| id(by_name.get(name.as_str())?));
+            let ids: HashSet<String> = ids.filter(|id| !id.is_empty()).collect();
+            let is_named = |node: &&NodeView| id(node).is_some_and(|id| ids.contains(&id));
+            let others = nodes.iter().filter(|node| !own.contains(&node.name));
+            wires.extend(
+                others
+                    .filter(is_named)
+                    .map(|node| wire(&node.name, Some(node))),
+            );
         }
     }
     wires

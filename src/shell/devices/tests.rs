@@ -3,6 +3,7 @@ mod ipmi;
 mod pdu;
 mod recent;
 mod redfish;
+mod unnamed;
 
 use super::*;
 use crate::shell::fake::{Fake, failure};
@@ -364,7 +365,6 @@ async fn a_device_is_known_while_its_node_is_deleted() {
         );
         let rule = cluster.devices.identity_rule(&typo, &node("w2"));
         assert!(matches!(rule, IdentityRule::Refused(_)), "{rule:?}");
-        // Deleted, as the words say.
         cluster.devices.survey(&[&typo], &[node("w2")]);
         assert_eq!(cluster.devices.duplicate("b", "w2"), None);
         // While both Nodes exist nobody is told to delete anything.

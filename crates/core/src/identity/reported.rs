@@ -3,7 +3,7 @@
 use super::wire::{OTHERS_NAMED_MAX, Wire, pinned};
 use crate::observed::NodeView;
 use crate::reading::{orderless, same_system, usable_uuid};
-use fencing_api::device::{FenceDevice, IdentityCheck};
+use fencing_api::device::{FenceDevice, IdentityCheck, Reads};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Names of the Nodes that report a system UUID.
@@ -23,7 +23,7 @@ pub fn reports(nodes: &[NodeView]) -> Reports<'_> {
 
 /// The system UUID that a Node reports, where it is compared with what the device names, and is not the one that was pinned.
 pub fn unpinned(device: &FenceDevice, node: &NodeView) -> Option<String> {
-    if device.spec.identity_check == IdentityCheck::Skip {
+    if device.spec.identity_check == IdentityCheck::Skip || device.spec.reads() == Reads::Unnamed {
         return None;
     }
     let own = &node.system_uuid;

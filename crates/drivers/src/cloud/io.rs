@@ -171,8 +171,11 @@ impl Io {
     /// May what opens the account go to this address?
     fn judge(&self, at: &Address) -> Result<(), DeviceError> {
         let own = &self.target.address;
+        // The connector is that of the device: without one, https would be spoken in plain text.
         let problem = if at.plaintext && !own.plaintext {
             "is plain http".to_owned()
+        } else if own.plaintext && !at.plaintext {
+            "is https, and this device has no TLS".to_owned()
         } else if !self.trusted.contains(at)
             && at.host != own.host
             && !self.target.credentials.names_hosts()
@@ -329,6 +332,10 @@ mod tests {
 
     /// Requests to `https://keystone`, with a Secret that lists these hosts.
     fn io(hosts: Option<&str>) -> Io {
+        io_at("https://keystone", hosts)
+    }
+
+    fn io_at(url: &str, hosts: Option<&str>) -> Io {
         let data = [("secret".to_owned(), b"value".to_vec())];
         let annotation = crate::credentials::ALLOWED_HOSTS_ANNOTATION.to_owned();
         let annotations: BTreeMap<String, String> = hosts
@@ -337,7 +344,7 @@ mod tests {
             .collect();
         let credentials = Credentials::with_keys("cloud", &["secret"], &data.into(), &annotations);
         let target = Target {
-            address: Address::parse("https://keystone").expect("an address"),
+            address: Address::parse(url).expect("an address"),
             tls: None,
             credentials: Arc::new(credentials.expect("credentials")),
             rules: Arc::new(AddressRules::default()),
@@ -361,5 +368,8 @@ mod tests {
         // The address that it stands for is judged by the list when the connection is opened.
         assert!(allows(Some("keystone,nova"), "https://nova"));
         assert!(!allows(Some("keystone,nova"), "http://nova"));
+        // The connector of a device of plain http has no TLS.
+        let https = Address::parse("https://keystone:8774").expect("an address");
+        assert!(io_at("http://keystone", None).judge(&https).is_err());
     }
 }

@@ -62,6 +62,14 @@ impl Given {
                 names.join(", ")
             )));
         }
+        let is_set = |name: &str| driver.parameters.iter().any(|set| set.name == name);
+        // Without one, agents take a community that everybody knows.
+        if written(driver, "snmp_version") == Some("2c") && !is_set("community") {
+            return Err(unusable(format!(
+                "{} needs `community`; set it",
+                agent.name
+            )));
+        }
         let mut lines = Vec::new();
         for parameter in agent.parameters {
             let set = driver
@@ -175,6 +183,14 @@ fn value_of(
                     SECRET_KEYS.join(", ")
                 )));
             };
+            // A writer of FenceDevices has no password sent where everyone on the way reads it.
+            let own = match name.as_str() {
+                "snmp_priv_passwd" => "privPassword",
+                name => name,
+            };
+            if key != own {
+                return Err(unusable(format!("`secretKey` of `{name}` must be {own}")));
+            }
             let value = credentials.value(key);
             match problem(value, holds) {
                 None => Ok(Zeroizing::new(value.to_owned())),

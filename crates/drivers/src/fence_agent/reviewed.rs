@@ -1,7 +1,8 @@
 //! Which agents are run, and with which parameters: those whose code was read (fence-agents 4.12.1 of Debian 12), and no other.
 //!
 //! An agent is on the list if it reports Off for the device's own word for off alone, reaches the device over the network with a login that
-//! a stranger on the way does not get, and sends a hard off. [`REFUSED`] says why of those that somebody may miss.
+//! a stranger on the way does not get, and sends a hard off. [`REFUSED`] says why of those that somebody may miss. What an agent drops of the
+//! device's answer, such as a power fault or a sleeping state (`fence_ipmilan`), is lost.
 //!
 //! Parameters are a list, too. An agent has some that run a program or a shell of the user's choice (`password_script`, `ipmitool_path`), that
 //! write what it knows into a file (`debug_file`), and that change what Off means (`missing_as_off`, `method`): none of them can be named.
@@ -15,6 +16,8 @@ pub struct Agent {
     pub port: u16,
     /// What a user may set.
     pub parameters: &'static [Parameter],
+    /// It can write an IPv6 address to its device. One that adds a port to it without brackets would ask another host.
+    pub takes_ipv6: bool,
     /// What it is given beside that, whatever the user says.
     pub fixed: &'static [(&'static str, &'static str)],
 }
@@ -95,6 +98,7 @@ const fn ipmi(name: &'static str) -> Agent {
         name,
         port: 623,
         parameters: IPMI,
+        takes_ipv6: true,
         fixed: &[("lanplus", "1"), ("method", "onoff")],
     }
 }
@@ -123,11 +127,12 @@ pub const AGENTS: [Agent; 8] = [
             parameter(
                 "snmp_sec_level",
                 Holds::OneOf(&["authNoPriv", "authPriv"]),
-                Absent::Fine,
+                Absent::Is("authPriv"),
             ),
             parameter("snmp_priv_prot", Holds::OneOf(&["AES"]), Absent::Is("AES")),
             parameter("snmp_priv_passwd", Holds::Secret, Absent::Fine),
         ],
+        takes_ipv6: false,
         fixed: &[],
     },
 ];

@@ -214,7 +214,16 @@ impl Session {
         } = &self.driver;
         let found = one_device(resolve::found(address, rules).await?, &address.host)?;
         let allowed = resolve::allowed(address, credentials, rules, found)?;
-        let first = allowed.first().map(SocketAddr::ip);
+        let first = allowed.first().map(|it| it.ip().to_canonical());
+        if !self.driver.agent.takes_ipv6 && first.is_some_and(|ip| ip.is_ipv6()) {
+            return Err(DeviceError::Settings {
+                field: "fenceAgent.parameters",
+                problem: format!(
+                    "`ip` must be an IPv4 address for {}, which cannot use another",
+                    self.driver.agent.name
+                ),
+            });
+        }
         first.ok_or_else(|| resolve::unreachable(address, "its name has no address".to_owned()))
     }
 

@@ -53,7 +53,7 @@ fn a_device_is_known_by_address_and_outlet_and_not_by_its_agent() {
 #[test]
 fn the_device_does_one_thing_at_a_time_for_whichever_outlet() {
     let outlet = json!([
-        {"name": "ip", "value": "pdu-1"}, {"name": "plug", "value": "3"}, {"name": "snmp_version", "value": "2c"},
+        {"name": "ip", "value": "pdu-1"}, {"name": "plug", "value": "3"}, {"name": "snmp_version", "value": "3"},
     ]);
     let made = made("fence_eaton_snmp", &outlet).expect("fine");
     assert_eq!(

@@ -175,13 +175,13 @@ const WRONG: [(&str, &str, &str); 10] = [
         "the machine is named, always the same",
     ),
     (
-        "if not hmac.compare_digest(token, ",
-        "if not token or len(token) != len(",
+        "not hmac.compare_digest(token, ",
+        "not token or len(token) != len(",
         "a wrong token is refused",
     ),
     (
-        "if not hmac",
-        "if token and not hmac",
+        "and not hmac",
+        "and token and not hmac",
         "no token is refused",
     ),
     (
@@ -233,10 +233,7 @@ async fn a_service_that_switches_another_machine_than_it_is_told_is_found() {
 
 #[tokio::test]
 async fn a_client_certificate_opens_a_service_that_asks_for_one() {
-    // With a certificate nobody sends a token.
     let script = script().unwrap();
-    let good = "if not hmac.compare_digest(token, b\"Bearer \" + os.environb[b\"FENCE_TOKEN\"]):";
-    let script = script.replace(good, "if token:");
     let clients = BmcCa::new("clients of a service").unwrap();
     let bench = Bench::start(&script, Some(clients)).await;
     let reading = bench.driver().open().observe().await.unwrap();

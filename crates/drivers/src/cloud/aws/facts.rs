@@ -24,13 +24,13 @@ const STATES: [Word; 6] = [
 const TERMINATED: &str = "terminated";
 /// `instanceState/code` beside them, of which EC2 uses the higher bits for itself.
 const CODES: [(&str, u16); 2] = [("stopped", 80), (TERMINATED, 48)];
-/// `stateReason/code` of a stop that an account has ordered, which keeps no memory.
+/// `stateReason/code` of a stop that an account has ordered. It keeps no memory, unless it came while the instance hibernated.
 const STOPPED: &str = "Client.UserInitiatedShutdown";
-/// The same of a stop by the guest itself, and by EC2 before a host retires: they keep none where hibernation is not configured. Any other reason may:
-/// a spot instance may be hibernated when it is interrupted, and its reason does not tell.
+/// The same of a stop by the guest itself, and by EC2 before a host retires, of an instance that is no spot one. Any other reason may keep memory:
+/// a spot instance may be hibernated when it is interrupted, by an agent within it, too, and its reason does not show it.
 const STOPPED_OTHERWISE: [&str; 2] = ["Client.InstanceInitiatedShutdown", "Server.ScheduledStop"];
-/// How an instance reads whose memory is being written to its disk.
-pub(super) const HIBERNATING: &str = "stopping, Client.UserInitiatedHibernate";
+/// How an instance reads that goes off by an order. One that does for another reason may be writing its memory to its disk.
+pub(super) const STOPPING_BY_ORDER: &str = "stopping, Client.UserInitiatedShutdown";
 /// Longest text of an instance that is kept.
 const TEXT_CHARACTERS_MAX: usize = 63;
 
@@ -139,13 +139,14 @@ fn said(item: Node<'_, '_>, name: Option<&str>, state: Option<Node<'_, '_>>) -> 
         return said;
     }
     let hibernation = child(item, "hibernationOptions").and_then(|it| text(it, "configured"));
-    let is_otherwise = reason.is_some_and(|it| STOPPED_OTHERWISE.contains(&it));
+    let is_spot = child(item, "instanceLifecycle").is_some();
+    let is_otherwise = !is_spot && reason.is_some_and(|it| STOPPED_OTHERWISE.contains(&it));
     said.only_if(
         reason == Some(STOPPED) || is_otherwise,
         format!("reason {}", reason.unwrap_or("not shown")),
     )
     .only_if(
-        reason == Some(STOPPED) || hibernation == Some("false"),
+        hibernation == Some("false") || (reason == Some(STOPPED) && hibernation.is_none()),
         "hibernation is configured, which may keep its memory",
     )
 }

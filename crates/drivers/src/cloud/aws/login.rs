@@ -31,9 +31,16 @@ const SESSION_NAME: &str = "node-fencing-operator";
 const ANSWERS: Answers = Answers {
     table: &[
         row(ANY_STATUS, "AccessDenied", "", Meaning::Denied),
-        row(ANY_STATUS, "InvalidIdentityToken", "", Meaning::Login),
-        row(ANY_STATUS, "IDPRejectedClaim", "", Meaning::Login),
-        row(ANY_STATUS, "ExpiredTokenException", "", Meaning::Login),
+        // A hiccup of AWS's own. No account is locked by any of these, so none counts as a wrong password (F53).
+        row(
+            ANY_STATUS,
+            "InvalidIdentityToken",
+            "retrieve verification key",
+            Meaning::Busy,
+        ),
+        row(ANY_STATUS, "InvalidIdentityToken", "", Meaning::Denied),
+        row(ANY_STATUS, "IDPRejectedClaim", "", Meaning::Denied),
+        row(ANY_STATUS, "ExpiredTokenException", "", Meaning::Denied),
         row(ANY_STATUS, "IDPCommunicationError", "", Meaning::Busy),
         row(ANY_STATUS, "RegionDisabledException", "", Meaning::Refused),
         row(ANY_STATUS, "Throttling", "", Meaning::Busy),
@@ -92,6 +99,14 @@ pub(super) async fn signer(aws: &Aws, io: &mut Io) -> Result<Signer, DeviceError
     let _turn = account.login().await;
     if let Some(known) = known(io) {
         return Ok(known);
+    }
+    // The token of the pod goes to STS by the same check as every request.
+    if !aws.is_checked {
+        return Err(DeviceError::Settings {
+            field: "aws.tls.verification",
+            problem: "it must be Full for the role of the operator's pod; set that, or name a Secret in `credentialsRef`"
+                .to_owned(),
+        });
     }
     let since = io.now();
     let (keys, life) = match (&aws.surroundings.role, &aws.surroundings.agent) {

@@ -3,13 +3,13 @@
 //! A hibernated instance reads `stopped`, and EC2 tells no UUID of a machine. So an Off needs a reason for the stop that keeps no memory, and an
 //! instance is the Node's by the ID in its provider ID and by a private address. `Force` alone asks the guest first; `SkipOsShutdown` does not.
 
+mod answers;
 mod facts;
 mod login;
 mod region;
 mod sign;
 
 use super::account::Pace;
-use super::errors::{ANY_STATUS, Answers, Meaning, row};
 use super::io::Io;
 use super::kind::{CloudKind, Fields};
 use super::operation::{Follow, Operation};
@@ -20,8 +20,9 @@ use crate::credentials::Credentials;
 use crate::error::printable;
 use crate::http::{Call, Reply};
 use crate::{DeviceError, NodeFacts};
+use answers::ANSWERS;
 use facts::Instance;
-use fencing_api::device::{AwsDriver, TlsSettings};
+use fencing_api::device::{AwsDriver, TlsSettings, TlsVerification};
 use fencing_core::reading::Identity;
 use http::header::DATE;
 use http::{Method, StatusCode};
@@ -38,52 +39,13 @@ const VERSION: &str = "2016-11-15";
 const LISTED_MAX: usize = 100;
 const PAGES_MAX: usize = 10;
 const PAGE_BYTES_MAX: usize = 2 << 20;
-/// What an answer other than a success means. Its code says all, and EC2's failures of its own are in no row: a command may have been carried out.
-const ANSWERS: Answers = Answers {
-    table: &[
-        row(ANY_STATUS, "AuthFailure", "", Meaning::Login),
-        row(ANY_STATUS, "InvalidClientTokenId", "", Meaning::Login),
-        row(ANY_STATUS, "SignatureDoesNotMatch", "", Meaning::Login),
-        row(ANY_STATUS, "UnauthorizedOperation", "", Meaning::Denied),
-        row(ANY_STATUS, "AccessDenied", "", Meaning::Denied),
-        row(ANY_STATUS, "OptInRequired", "", Meaning::Denied),
-        row(ANY_STATUS, "Blocked", "", Meaning::Denied),
-        row(
-            ANY_STATUS,
-            "InvalidInstanceID.NotFound",
-            "",
-            Meaning::Missing,
-        ),
-        row(
-            ANY_STATUS,
-            "InvalidInstanceID.Malformed",
-            "",
-            Meaning::Missing,
-        ),
-        row(ANY_STATUS, "IncorrectInstanceState", "", Meaning::Busy),
-        row(ANY_STATUS, "UnsupportedOperation", "", Meaning::Refused),
-        row(ANY_STATUS, "OperationNotPermitted", "", Meaning::Refused),
-        row(ANY_STATUS, "UnknownParameter", "", Meaning::Refused),
-        row(ANY_STATUS, "VcpuLimitExceeded", "", Meaning::Refused),
-        row(
-            ANY_STATUS,
-            "InsufficientInstanceCapacity",
-            "",
-            Meaning::Busy,
-        ),
-        // The clocks differ by more than a quarter of an hour, or temporary keys have ended.
-        row(ANY_STATUS, "RequestExpired", "", Meaning::Busy),
-        row(ANY_STATUS, "RequestLimitExceeded", "", Meaning::Busy),
-        row(429, "", "", Meaning::Busy),
-    ],
-    words,
-    right: "ec2:DescribeInstances, and ec2:StopInstances (ec2:StartInstances for `powerOn`) on the instance",
-};
 
 /// A region.
 #[derive(Debug, Clone)]
 pub struct Aws {
     region: String,
+    /// The certificate of whoever is asked is checked in full.
+    is_checked: bool,
     surroundings: Surroundings,
 }
 
@@ -115,6 +77,9 @@ impl CloudKind for AwsDriver {
     fn provider(&self) -> Aws {
         Aws {
             region: self.region.clone(),
+            // Beside plain http no service is asked by https at all.
+            is_checked: self.tls.verification == TlsVerification::Full
+                || self.url().starts_with("http://"),
             surroundings: Surroundings::default(),
         }
     }
@@ -175,13 +140,15 @@ impl Provider for Aws {
         Ok(machine(io, found))
     }
 
-    /// Stops it at once. One that is hibernating is left alone: a stop would take away the reason that tells that its memory was kept.
+    /// Stops it at once. One that goes off for another reason than an order is left alone: it may hibernate, and a stop would take away the reason
+    /// that shows it.
     async fn off(&self, io: &mut Io, machine: &Machine) -> Result<Sent, DeviceError> {
-        if machine.said.raw == facts::HIBERNATING {
+        let said = machine.said.raw.as_str();
+        if said.starts_with("stopping") && said != facts::STOPPING_BY_ORDER {
             return Err(DeviceError::Refused {
                 endpoint: machine.at.to_string(),
                 problem: format!(
-                    "instance {} is hibernating, which keeps its memory",
+                    "instance {} is {said}, which may be hibernating and keep its memory",
                     machine.path
                 ),
             });
@@ -191,16 +158,22 @@ impl Provider for Aws {
             ("InstanceId.1", &machine.path),
             ("SkipOsShutdown", "true"),
         ];
-        self.switch(io, machine, "StopInstances", &stop).await
+        self.switch(io, machine, ("StopInstances", "stopped"), &stop)
+            .await
     }
 
     async fn on(&self, io: &mut Io, machine: &Machine) -> Result<Sent, DeviceError> {
         let start = [("InstanceId.1", machine.path.as_str())];
-        self.switch(io, machine, "StartInstances", &start).await
+        self.switch(io, machine, ("StartInstances", "running"), &start)
+            .await
     }
 
-    /// A stop that is only tried: EC2 says whether the account may, and stops nothing.
+    /// A stop that is only tried, at AWS itself: EC2 says whether the account may, and stops nothing.
     async fn off_denied(&self, io: &mut Io, machine: &Machine) -> Option<DeviceError> {
+        // A service that only looks like EC2 may not know `DryRun`, and carry the stop out.
+        if !region::is_aws(&io.main().host) {
+            return None;
+        }
         let tried = [
             ("DryRun", "true"),
             ("Force", "true"),
@@ -304,7 +277,7 @@ impl Aws {
         &self,
         io: &mut Io,
         machine: &Machine,
-        action: &str,
+        (action, wanted): (&str, &str),
         fields: &[(&str, &str)],
     ) -> Result<Sent, DeviceError> {
         let at = &machine.at;
@@ -319,9 +292,7 @@ impl Aws {
         let change = answer
             .and_then(|answer| understood(io, at, facts::change(&answer, action, &machine.path)));
         Ok(match change {
-            Ok([before, now])
-                if before == now && ["stopped", "running"].contains(&now.as_str()) =>
-            {
+            Ok([before, now]) if before == now && now == wanted => {
                 Sent::Already(format!("{} is {now}", machine.path))
             }
             Ok(_) => Sent::Done,

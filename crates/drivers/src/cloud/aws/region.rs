@@ -1,5 +1,7 @@
 //! The regions of AWS: where their services are, and which one a zone belongs to.
 
+use std::net::IpAddr;
+
 /// Where the APIs of the regions with these beginnings are; all others: `amazonaws.com`.
 const PARTITIONS: [(&str, &str); 6] = [
     ("cn-", "amazonaws.com.cn"),
@@ -30,4 +32,15 @@ pub(super) fn url(service: &str, region: &str) -> String {
         .find(|(begin, _)| region.starts_with(begin));
     let domain = own.map_or("amazonaws.com", |(_, domain)| domain);
     format!("https://{service}.{region}.{domain}")
+}
+
+/// Is this a host of AWS, or one on loopback, which no device has unless whoever runs the operator allows it?
+pub(super) fn is_aws(host: &str) -> bool {
+    let domains = PARTITIONS.iter().map(|(_, domain)| *domain);
+    let ends = |domain: &str| {
+        host.strip_suffix(domain)
+            .is_some_and(|it| it.ends_with('.'))
+    };
+    let is_loopback = host.parse().is_ok_and(|it: IpAddr| it.is_loopback());
+    is_loopback || domains.chain(["amazonaws.com"]).any(ends)
 }

@@ -110,8 +110,9 @@ pub async fn judge(
         let seen = service.answers(&request, status, code).await;
         is_kept &= note(rule, seen);
     }
-    if trial.power_cycle && is_kept {
-        service.power_cycle(trial.time_max, &mut note).await;
+    let uuid = trial.node_uuid.as_deref();
+    if let Some(uuid) = uuid.filter(|_| trial.power_cycle && is_kept) {
+        service.power_cycle(uuid, trial.time_max, &mut note).await;
     }
     Ok(found)
 }

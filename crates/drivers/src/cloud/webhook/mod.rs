@@ -55,6 +55,19 @@ const ANSWERS: Answers = Answers {
     right: "the actions `status`, `off` and `on`",
 };
 
+/// The same of a command: only a document of the contract says that it was not carried out.
+const COMMANDED: Answers = Answers {
+    table: &[
+        row(400, "BadRequest", "", Meaning::Refused),
+        row(401, "Unauthorized", "", Meaning::Login),
+        row(403, "Forbidden", "", Meaning::Denied),
+        row(404, "UnknownNode", "", Meaning::Missing),
+        row(409, "Refused", "", Meaning::Refused),
+        row(503, "Busy", "", Meaning::Busy),
+    ],
+    ..ANSWERS
+};
+
 /// A service, asked for one Node.
 #[derive(Debug, Clone)]
 struct Webhook {
@@ -118,7 +131,7 @@ impl Webhook {
         let (id, request) = self.request(action, Some(&machine.identity));
         let call = self.call(&request, &io.credentials())?;
         let (at, path) = (machine.at.clone(), machine.path.clone());
-        let reply = match io.switch(&at, &call, StatusCode::OK, &ANSWERS).await? {
+        let reply = match io.switch(&at, &call, StatusCode::OK, &COMMANDED).await? {
             Ok(reply) => reply,
             Err(sent) => return Ok(sent),
         };

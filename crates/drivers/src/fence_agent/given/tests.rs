@@ -148,7 +148,7 @@ fn an_agent_is_given_one_outlet() {
     }
     let none = refusal(
         "fence_eaton_snmp",
-        &json!([{"name": "ip", "value": "10.0.0.1"}]),
+        &json!([{"name": "ip", "value": "10.0.0.1"}, {"name": "snmp_version", "value": "3"}]),
     );
     assert!(none.contains("needs `plug`"), "{none}");
 }
@@ -209,6 +209,24 @@ fn the_address_is_never_a_secret_and_no_secret_has_another_key() {
         refusal("fence_ipmilan", &strange)
             .contains("must be one of username, password, community, privPassword")
     );
+    // The password would stand where everyone on the way reads it.
+    let swapped = json!([
+        {"name": "ip", "value": "a"}, {"name": "username", "secretKey": "password"}, {"name": "password", "secretKey": "password"},
+    ]);
+    let said = refusal("fence_ipmilan", &swapped);
+    assert!(
+        said.contains("`secretKey` of `username` must be username"),
+        "{said}"
+    );
+}
+
+#[test]
+fn no_agent_takes_a_community_that_everybody_knows() {
+    let open = json!([
+        {"name": "ip", "value": "10.0.0.1"}, {"name": "plug", "value": "3"}, {"name": "snmp_version", "value": "2c"},
+    ]);
+    let said = refusal("fence_eaton_snmp", &open);
+    assert!(said.contains("needs `community`"), "{said}");
 }
 
 #[test]

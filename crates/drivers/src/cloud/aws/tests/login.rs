@@ -156,8 +156,8 @@ async fn what_sts_refuses_is_said_and_without_a_role_a_secret_is_asked_for() {
     };
     for (code, reason) in [
         ("AccessDenied", "PermissionDenied"),
-        ("InvalidIdentityToken", "AuthFailed"),
-        ("ExpiredTokenException", "AuthFailed"),
+        ("InvalidIdentityToken", "PermissionDenied"),
+        ("ExpiredTokenException", "PermissionDenied"),
         ("IDPCommunicationError", "Busy"),
     ] {
         assert_eq!(refused(code).await.reason(), reason, "{code}");

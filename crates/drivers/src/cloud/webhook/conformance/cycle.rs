@@ -1,7 +1,7 @@
 //! The machine of a test node off and on again, by the driver itself.
 
 use super::{Seen, Service};
-use crate::{FenceDriver, OffOutcome, OnOutcome};
+use crate::{DeviceError, FenceDriver, OffOutcome, OnOutcome};
 use fencing_core::reading::{Identity, PowerState};
 use std::time::Duration;
 use tokio::time::sleep;
@@ -15,6 +15,7 @@ impl Service {
     /// Off and on again, and a command for another machine before.
     pub(super) async fn power_cycle(
         &self,
+        uuid: &str,
         time_max: Duration,
         note: &mut impl FnMut(&'static str, Seen) -> bool,
     ) {
@@ -26,10 +27,10 @@ impl Service {
         let _ = note(
             "an off for another machine is refused",
             self.mistaken().await,
-        ) && note("`off` turns it off", self.off(time_max).await)
+        ) && note("`off` turns it off", self.off(uuid, time_max).await)
             && note(
                 "`off` of a machine that is off keeps it off",
-                self.off(time_max).await,
+                self.off(uuid, time_max).await,
             );
         note("`on` turns it on", self.on(time_max).await);
     }
@@ -47,10 +48,17 @@ impl Service {
         is_on.map(|_| format!("{seen}, and the machine runs on"))
     }
 
-    async fn off(&self, time_max: Duration) -> Seen {
+    async fn off(&self, uuid: &str, time_max: Duration) -> Seen {
         let mut session = self.cloud.open();
         let outcome = async {
-            session.prepare_off().await?;
+            // Of two replicas one may name another machine.
+            let named = session.prepare_off().await?;
+            if !named.is_system(uuid) {
+                return Err(DeviceError::Refused {
+                    endpoint: self.cloud.target.address.to_string(),
+                    problem: "it named another machine than before; no off was sent".to_owned(),
+                });
+            }
             session.force_off().await
         };
         let taken = match outcome.await {
