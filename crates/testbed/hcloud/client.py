@@ -11,12 +11,12 @@ from hcloud import APIException, Client
 
 
 def action(bound):
-    """What is told of an action."""
+    """What an action shows."""
     return {"id": bound.id, "command": bound.command, "status": bound.status}
 
 
 def server(bound):
-    """What is told of a server."""
+    """What a server shows."""
     return {
         "id": bound.id,
         "name": bound.name,

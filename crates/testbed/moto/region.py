@@ -32,7 +32,7 @@ def policy(actions):
 
 
 ALL = ["ec2:DescribeInstances", "ec2:StopInstances", "ec2:StartInstances"]
-USERS = {"fence": ALL, "reader": ALL[:1], "nobody": ["s3:ListAllMyBuckets"]}
+USERS = {"fence": ALL, "reader": ALL[:1], "stranger": ["s3:ListAllMyBuckets"]}
 
 
 def judge_all_but_logins():

@@ -120,7 +120,7 @@ impl Moto {
         &self.ca_pem
     }
 
-    /// ID and secret of the key of a user: `fence` may do all that the driver does, `reader` only read, `nobody` neither.
+    /// ID and secret of the key of a user: `fence` may do all that the driver does, `reader` only read, `stranger` neither.
     pub fn key(&self, user: &str) -> Result<[&str; 2]> {
         let key = self.made.users.get(user).context("no such user")?;
         Ok(key.each_ref().map(String::as_str))

@@ -82,7 +82,7 @@ mod tests {
         }
         assert!(of("a read more", Purpose::Read).now_or_never().is_none());
         let command = of("a command", Purpose::Command).now_or_never();
-        assert!(command.is_some(), "it waits for nobody else's device");
+        assert!(command.is_some(), "it waits for no other device");
         let second = of("a command", Purpose::Command).now_or_never();
         assert!(second.is_none(), "one at a time");
     }

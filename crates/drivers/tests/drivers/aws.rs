@@ -165,7 +165,7 @@ async fn keys(peer: &Peer) {
         assert_eq!(stranger.reason(), "AuthFailed", "{stranger}");
         assert!(!stranger.to_string().contains(secret), "{stranger}");
     }
-    let blind = read(&peer.of(1, "nobody")).await.unwrap_err();
+    let blind = read(&peer.of(1, "stranger")).await.unwrap_err();
     assert_eq!(blind.reason(), "PermissionDenied", "{blind}");
     let reader = peer.of(1, "reader");
     assert_eq!(read(&reader).await.unwrap().state, PowerState::On);

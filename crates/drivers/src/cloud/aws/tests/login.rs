@@ -179,13 +179,13 @@ async fn what_sts_refuses_is_said_and_without_a_role_a_secret_is_asked_for() {
         ..service.parts(node(), &SECRET)
     };
     let driver = settings(&service).make(parts).expect("a driver");
-    let nobody = driver
+    let lacking = driver
         .open()
         .observe()
         .await
         .expect_err("no keys")
         .to_string();
-    assert!(nobody.contains("AWS_ROLE_ARN"), "{nobody}");
+    assert!(lacking.contains("AWS_ROLE_ARN"), "{lacking}");
     assert!(service.asked().is_empty());
 }
 
