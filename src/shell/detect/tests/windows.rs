@@ -91,11 +91,17 @@ async fn when_a_window_opens_or_closes_every_node_is_looked_at() {
         far.is_some_and(|far| far <= PAUSE_LOOK && far > PAUSE_LOOK / 2),
         "{far:?}"
     );
-    // The beginning of the next minute.
-    let next = (now.as_second() / 60 + 1) * 60;
-    let next = Timestamp::from_second(next).expect("a second");
-    let near = due(windowed(&[window(next, 2, json!({"mode": "Observe"}))])).await;
-    let ahead = Duration::try_from(next.duration_since(now)).expect("the future");
+    // The beginning of the next minute; where that has come meanwhile, of the one after it.
+    let (next, near, ahead) = loop {
+        let now = clock::wall();
+        let next = (now.as_second() / 60 + 1) * 60;
+        let next = Timestamp::from_second(next).expect("a second");
+        let near = due(windowed(&[window(next, 2, json!({"mode": "Observe"}))])).await;
+        if clock::wall() < next {
+            let ahead = Duration::try_from(next.duration_since(now)).expect("the future");
+            break (next, near, ahead);
+        }
+    };
     assert!(near.is_some_and(|near| near <= ahead), "{near:?} {ahead:?}");
     let broken = window(next, 2, json!({"mode": "Observe", "timeZone": "Moon/Base"}));
     assert_eq!(due(windowed(&[broken])).await, None);
