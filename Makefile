@@ -110,9 +110,10 @@ chaos: ## CYCLES=20 deaths of nodes (KIND=real: real ones) with operators and BM
 	$(CARGO) build --package node-fencing-operator --bins
 	$(CARGO) run --quiet --package e2e --bin lab -- chaos --cycles $(CYCLES) --kind $(KIND) $(addprefix --seed ,$(SEED))
 
+# One build for both: apart, they would compile half of their dependencies twice, with other features.
 demo: ## Cut a node's power and watch its volume move
-	$(CARGO) build --package node-fencing-operator --bins
-	$(CARGO) run --quiet --package e2e --bin lab -- demo
+	$(CARGO) build --package node-fencing-operator --package e2e --bin node-fencing-operator --bin lab
+	$(or $(CARGO_TARGET_DIR),target)/debug/lab demo
 
 lab: ## Leave a cluster with the operator up, and cut its machines' power at a prompt
 	$(CARGO) build --package node-fencing-operator --bins

@@ -1,6 +1,7 @@
 //! Who talks to the API server, and how: clients, kubeconfigs, kubectl and helm.
 
 use std::{
+    collections::{HashMap, hash_map::Entry},
     path::{Path, PathBuf},
     process::Output,
     time::Duration,
@@ -12,10 +13,15 @@ use k8s_openapi::api::{
     core::v1::{Node, ServiceAccount},
     storage::v1::CSIDriver,
 };
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
-    Api, Client, Config,
-    api::PostParams,
+    Api, Client, Config, ResourceExt,
+    api::{
+        ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+    },
     config::{KubeConfigOptions, Kubeconfig},
+    discovery::pinned_kind,
+    runtime::{conditions::is_crd_established, wait::await_condition},
 };
 use serde_json::json;
 use tokio::{
@@ -159,44 +165,53 @@ impl ControlPlane {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Applies `deploy/` but for the Deployment, its budget, and what is aggregated to Kubernetes' own roles: namespace, service account, RBAC, CRDs, admission policies. The lab runs the
-    /// operator beside the cluster as that service account, see [`crate::operator`]; a second one in a pod, even
-    /// if it never starts, would only be one more thing on a node that a test breaks.
+    /// Applies `deploy/` but for the Deployment, its budget, and what is aggregated to Kubernetes' own roles: namespace, service account, RBAC,
+    /// CRDs, admission policies. The lab runs the operator beside the cluster as that service account, see [`crate::operator`]; a second one in a
+    /// pod, even if it never starts, would only be one more thing on a node that a test breaks. Without kubectl: the demo builds none.
     pub async fn apply_deploy(&self) -> Result<()> {
-        let directory = workspace().join("deploy");
-        let path = directory
-            .to_str()
-            .context("the workspace's path is not UTF-8")?;
-        let all = self.kubectl_text(&["kustomize", path]).await?;
+        let all = std::fs::read_to_string(workspace().join("deploy/install.yaml"))?;
         // The disruption budget is for pods that are not there, and the controller-manager writes Events about that. The aggregated roles
         // change Kubernetes' own `view` and `edit`, and with them a control plane that the next test is to find as new.
         let is_left_out = |document: &&str| {
             let kind = ["kind: Deployment", "kind: PodDisruptionBudget"];
             document.lines().any(|line| kind.contains(&line)) || document.contains("/aggregate-to-")
         };
-        let ours: Vec<_> = all
-            .split("\n---\n")
-            .filter(|document| !is_left_out(document))
-            .collect();
-        let manifest = self.files.directory().join("deploy.yaml");
-        std::fs::write(&manifest, ours.join("\n---\n"))?;
-        let manifest = manifest.to_str().context("the lab's path is not UTF-8")?;
-        self.kubectl_text(&["apply", "--server-side", "-f", manifest])
-            .await?;
+        let mut kinds: HashMap<GroupVersionKind, ApiResource> = HashMap::new();
+        for document in all.split("\n---\n").filter(|it| !is_left_out(it)) {
+            let object: DynamicObject = serde_saphyr::from_str(document)?;
+            let types = object.types.as_ref().context("an object without a kind")?;
+            let kind = GroupVersionKind::try_from(types)?;
+            let resource = match kinds.entry(kind) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => {
+                    let (resource, _) = pinned_kind(&self.admin, new.key()).await?;
+                    new.insert(resource)
+                }
+            };
+            let api: Api<DynamicObject> = match &object.metadata.namespace {
+                Some(namespace) => Api::namespaced_with(self.admin(), namespace, resource),
+                None => Api::all_with(self.admin(), resource),
+            };
+            let name = object.name_any();
+            api.patch(&name, &PatchParams::apply("lab"), &Patch::Apply(&object))
+                .await
+                .with_context(|| format!("{} {name}", resource.kind))?;
+        }
         self.wait_for_definitions().await?;
         self.wait_for_admission_policies().await
     }
 
     /// Waits until the API server serves every CustomResourceDefinition that it has.
     pub async fn wait_for_definitions(&self) -> Result<()> {
-        let wait = [
-            "wait",
-            "--for=condition=Established",
-            "--timeout=30s",
-            "crd",
-            "--all",
-        ];
-        self.kubectl_text(&wait).await.map(drop)
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.admin());
+        for definition in definitions.list(&ListParams::default()).await? {
+            let name = definition.name_any();
+            let served = await_condition(definitions.clone(), &name, is_crd_established());
+            tokio::time::timeout(Duration::from_secs(30), served)
+                .await
+                .with_context(|| format!("{name} is not served"))??;
+        }
+        Ok(())
     }
 
     /// The API server takes up new admission policies within a second or so, and until then lets everything pass. So this

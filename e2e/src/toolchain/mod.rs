@@ -86,16 +86,9 @@ impl Toolchain {
     /// Builds what is wanted and not built yet, with progress on standard error, and returns where the programs are. Blocks.
     pub fn build(wanted: Programs) -> Result<Self> {
         let module = workspace().join("e2e/control-plane");
-        let all = programs(&module)?;
-        // Where all are built already, those of a cluster are among them.
-        let full = set(&all);
-        if full.is_dir() {
-            return Ok(Self { directory: full });
-        }
-        let programs = match wanted {
-            Programs::All => all,
-            Programs::Cluster => all.into_iter().filter(|it| it.is_of_cluster).collect(),
-        };
+        let mut programs = programs(&module)?;
+        // Also where all are built: what a fresh machine lacks must be missed here.
+        programs.retain(|it| wanted == Programs::All || it.is_of_cluster);
         let directory = set(&programs);
         if directory.is_dir() {
             return Ok(Self { directory });

@@ -27,6 +27,7 @@ mod csi;
 mod dark_rack;
 mod delete_node;
 mod deletions;
+mod demo;
 mod denied;
 mod deploy;
 mod detach_stuck;
