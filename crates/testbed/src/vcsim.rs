@@ -1,7 +1,7 @@
 //! vcsim, the vCenter of govmomi's simulator, which none of us wrote: see `crates/testbed/vcsim/main.go`.
 //!
 //! The vCenter of [`crate::cloud::vsphere`] only shows that the driver agrees with our reading of the API. This one has sessions, tasks, faults and
-//! property collectors of its own; its VMs are its own too, and no machine of the lab. No vCenter runs here.
+//! property collectors of its own; its VMs are its own too, unless it is started before machines of the lab. No vCenter runs here.
 
 use std::{
     fs,
@@ -24,9 +24,12 @@ use crate::{
     bmc::BmcCa,
     eventually::eventually,
     fetch::{self, run},
+    moment::Moment,
     paths::workspace,
     pki::write_private,
     ports::Port,
+    power::Power,
+    power_socket::PowerSocket,
     process::{Guard, Process, Spec},
 };
 
@@ -40,6 +43,7 @@ pub struct Vcsim {
     url: String,
     ca_pem: String,
     control: PathBuf,
+    sockets: Vec<PowerSocket>,
     process: Process,
     _port: Port,
     _scratch: TempDir,
@@ -54,11 +58,39 @@ impl Vcsim {
         guard: &Arc<Guard>,
         logs: &Path,
     ) -> Result<Self> {
+        let scratch = scratch(guard)?;
+        Self::with(address, uuids, Vec::new(), ca, (guard, logs), scratch).await
+    }
+
+    /// The same with machines of the lab as its VMs. A VM follows its machine, and the machine its VM, within a tenth of a second: far less than
+    /// an Off is looked at before it counts.
+    pub async fn before(
+        address: IpAddr,
+        machines: &[Arc<dyn Power>],
+        ca: &BmcCa,
+        guard: &Arc<Guard>,
+        logs: &Path,
+    ) -> Result<Self> {
+        let scratch = scratch(guard)?;
+        let uuids: Vec<&str> = machines.iter().map(|it| it.system_uuid()).collect();
+        let mut sockets = Vec::new();
+        for power in machines {
+            let directory = scratch.path().join(power.system_uuid());
+            fs::create_dir(&directory)?;
+            sockets.push(PowerSocket::open(&directory, Arc::clone(power))?);
+        }
+        Self::with(address, &uuids, sockets, ca, (guard, logs), scratch).await
+    }
+
+    async fn with(
+        address: IpAddr,
+        uuids: &[&str],
+        sockets: Vec<PowerSocket>,
+        ca: &BmcCa,
+        (guard, logs): (&Arc<Guard>, &Path),
+        scratch: TempDir,
+    ) -> Result<Self> {
         let program = tokio::task::spawn_blocking(build).await??;
-        let scratch = tempfile::Builder::new()
-            .prefix("nodefencing-vcsim-")
-            .tempdir()?;
-        guard.remove_at_end(scratch.path())?;
         let port = Port::reserve()?;
         let address = SocketAddr::new(address, port.number());
         let identity = ca.serving(&[address.ip()], &[])?;
@@ -67,7 +99,7 @@ impl Vcsim {
         let [user, password] = LOGIN;
         let settings = json!({
             "address": address, "certificate": certificate, "key": key, "user": user, "password": password,
-            "control": control, "uuids": uuids,
+            "control": control, "uuids": uuids, "sockets": sockets.iter().map(PowerSocket::path).collect::<Vec<_>>(),
         });
         let file = scratch.path().join("settings.json");
         write_private(&file, &settings.to_string())?;
@@ -85,6 +117,7 @@ impl Vcsim {
             url: format!("https://{address}"),
             ca_pem: ca.pem(),
             control,
+            sockets,
             process,
             _port: port,
             _scratch: scratch,
@@ -112,10 +145,24 @@ impl Vcsim {
         Ok(())
     }
 
+    /// What it did to the machine of this place, counted from 0: when, and whether on or off.
+    pub fn switched(&self, machine: usize) -> Vec<(Moment, bool)> {
+        let socket = self.sockets.get(machine);
+        socket.map_or_else(Vec::new, PowerSocket::switched)
+    }
+
     /// Its process.
     pub fn process(&self) -> &Process {
         &self.process
     }
+}
+
+fn scratch(guard: &Guard) -> Result<TempDir> {
+    let scratch = tempfile::Builder::new()
+        .prefix("nodefencing-vcsim-")
+        .tempdir()?;
+    guard.remove_at_end(scratch.path())?;
+    Ok(scratch)
 }
 
 /// Builds it of the modules that `go.sum` pins. Blocks.

@@ -1,7 +1,7 @@
 // A vCenter for tests, which none of us wrote: govmomi's simulator over TLS.
 //
 // The one argument is a JSON file: where to listen, certificate and key, user and password, the control socket, and the BIOS UUID of each VM in the
-// order of their names. A line at the control socket sets a property of a VM or of its host: "vm 0 runtime.connectionState disconnected", "host 0
+// order of their names, and optionally the socket of each one's power. A line at the control socket sets a property of a VM or of its host: "vm 0 runtime.connectionState disconnected", "host 0
 // runtime.connectionState notResponding"; "ok" answers it.
 package main
 
@@ -16,6 +16,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/types"
@@ -23,7 +24,7 @@ import (
 
 type settings struct {
 	Address, Certificate, Key, User, Password, Control string
-	Uuids                                              []string
+	Uuids, Sockets                                     []string
 }
 
 func check(err error) {
@@ -76,6 +77,38 @@ func change(ctx *simulator.Context, line string) error {
 	return nil
 }
 
+// Asks a machine of the lab for its power, or switches it: "read", "On", "Off".
+func ask(socket, line string) string {
+	lab, err := net.Dial("unix", socket)
+	check(err)
+	defer lab.Close()
+	fmt.Fprintln(lab, line)
+	state, err := bufio.NewReader(lab).ReadString('\n')
+	check(err)
+	return strings.TrimSpace(state)
+}
+
+// A VM whose power is that of a machine of the lab, which may also change by itself.
+func follow(ctx *simulator.Context, number int, socket string) {
+	vm := machines(ctx)[number]
+	was := types.VirtualMachinePowerStatePoweredOn
+	for ; ; time.Sleep(100 * time.Millisecond) {
+		var said types.VirtualMachinePowerState
+		ctx.WithLock(vm, func() { said = vm.Runtime.PowerState })
+		word := map[bool]string{true: "On", false: "Off"}[said == types.VirtualMachinePowerStatePoweredOn]
+		if said != was {
+			// By a command.
+			ask(socket, word)
+		} else if now := ask(socket, "read"); now != word {
+			said = map[bool]types.VirtualMachinePowerState{
+				true: types.VirtualMachinePowerStatePoweredOn, false: types.VirtualMachinePowerStatePoweredOff,
+			}[now == "On"]
+			check(change(ctx, fmt.Sprintf("vm %d runtime.powerState %s", number, said)))
+		}
+		was = said
+	}
+}
+
 func main() {
 	file, err := os.ReadFile(os.Args[1])
 	check(err)
@@ -92,6 +125,9 @@ func main() {
 	ctx := model.Service.Context
 	for number, uuid := range set.Uuids {
 		check(change(ctx, fmt.Sprintf("vm %d config.uuid %s", number, uuid)))
+	}
+	for number, socket := range set.Sockets {
+		go follow(ctx, number, socket)
 	}
 	defer model.Service.NewServer().Close()
 	control, err := net.Listen("unix", set.Control)

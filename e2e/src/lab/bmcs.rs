@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams, PostParams};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::objects::{device_of, ipmi, redfish, tls};
 use super::{Lab, Rig};
@@ -16,8 +16,10 @@ use crate::operator::NAMESPACE;
 use fencing_testbed::fakepve::{FakePve, TOKEN};
 use fencing_testbed::ipmi::{IpmiBmc, Settings, Suite};
 use fencing_testbed::ipmi_peers::{Brand, IpmiPeer};
+use fencing_testbed::openstack_peer::OpenstackPeer;
 use fencing_testbed::power::Power;
 use fencing_testbed::sushy::{Libvirt, Sushy};
+use fencing_testbed::vcsim::{LOGIN, Vcsim};
 
 impl Lab {
     /// Puts sushy-tools' emulator before the machine of this number, and points its FenceDevice there.
@@ -94,10 +96,57 @@ impl Lab {
         )
         .await?;
         let [id, secret] = TOKEN;
+        let login = json!({"tokenID": id, "tokenSecret": secret});
+        self.hypervisors(
+            "proxmox",
+            json!({"address": cluster.url(), "tls": tls()}),
+            login,
+        )
+        .await?;
+        Ok(cluster)
+    }
+
+    /// Makes the machines instances of an OpenStack cloud that none of us wrote, with one FenceDevice for all of them.
+    pub async fn openstack(&self) -> Result<OpenstackPeer> {
+        let machines: Vec<Arc<dyn Power>> = self.rigs.iter().map(power).collect();
+        let cloud = OpenstackPeer::start(
+            Ipv4Addr::LOCALHOST.into(),
+            &machines,
+            &self.ca,
+            self.control_plane.guard(),
+            self.control_plane.files().directory(),
+        )
+        .await?;
+        let [id, secret] = cloud.credential("fence")?;
+        let login = json!({"applicationCredentialID": id, "applicationCredentialSecret": secret});
+        let settings = json!({"authURL": cloud.auth_url(), "tls": tls()});
+        self.hypervisors("openstack", settings, login).await?;
+        Ok(cloud)
+    }
+
+    /// Makes the machines virtual ones of a vCenter that none of us wrote, with one FenceDevice for all of them.
+    pub async fn vsphere(&self) -> Result<Vcsim> {
+        let machines: Vec<Arc<dyn Power>> = self.rigs.iter().map(power).collect();
+        let vcenter = Vcsim::before(
+            Ipv4Addr::LOCALHOST.into(),
+            &machines,
+            &self.ca,
+            self.control_plane.guard(),
+            self.control_plane.files().directory(),
+        )
+        .await?;
+        let [user, password] = LOGIN;
+        let login = json!({"username": user, "password": password});
+        let settings = json!({"address": vcenter.url(), "tls": tls()});
+        self.hypervisors("vsphere", settings, login).await?;
+        Ok(vcenter)
+    }
+
+    /// One FenceDevice with this driver for all machines, in place of their BMCs', and its Secret.
+    async fn hypervisors(&self, driver: &str, settings: Value, login: Value) -> Result<()> {
         let hosts = json!({"nodefencing.io/allowed-hosts": "127.0.0.0/8"});
-        let secret = json!({
-            "metadata": {"name": "proxmox", "annotations": hosts}, "stringData": {"tokenID": id, "tokenSecret": secret},
-        });
+        let secret =
+            json!({"metadata": {"name": driver, "annotations": hosts}, "stringData": login});
         let secrets: Api<Secret> = Api::namespaced(self.control_plane.admin(), NAMESPACE);
         secrets
             .create(&PostParams::default(), &serde_json::from_value(secret)?)
@@ -110,12 +159,12 @@ impl Lab {
         }
         let fleet = json!({
             "nodeSelector": {},
-            "credentialsRef": {"name": "proxmox"},
+            "credentialsRef": {"name": driver},
             "probe": {"periodSeconds": 30},
-            "proxmox": {"address": cluster.url(), "tls": tls()},
+            driver: settings,
         });
         self.apply("FenceDevice", "hypervisors", fleet).await?;
-        Ok(cluster)
+        Ok(())
     }
 }
 
