@@ -121,7 +121,7 @@ pub(super) fn url(example: &str) -> Value {
 }
 
 /// The address is that of a service, without a path.
-fn origin(example: &str) -> Value {
+pub(super) fn origin(example: &str) -> Value {
     rule(
         "self.contains('@') || self.matches(\
          '^https?://([0-9A-Za-z]([-.0-9A-Za-z]*[0-9A-Za-z])?|\\\\[[0-9A-Fa-f:.]+\\\\])(:[1-9][0-9]{0,4})?/?$')",

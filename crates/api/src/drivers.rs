@@ -14,7 +14,8 @@ use serde_json::Value;
 use super::clouds::{AwsDriver, HetznerCloudDriver, OpenstackDriver, ProxmoxDriver, VsphereDriver};
 use super::crd::{rule, rule_at};
 use super::fence_agent::FenceAgentDriver;
-use super::later_drivers::{AzureDriver, BareMetalHostDriver, GcpDriver};
+use super::infra_clusters::{BareMetalHostDriver, KubevirtDriver};
+use super::later_drivers::{AzureDriver, GcpDriver};
 use super::pdu::PduDriver;
 use super::tls::TlsSettings;
 use super::webhook::WebhookDriver;
@@ -66,6 +67,14 @@ pub struct Drivers {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aws: Option<AwsDriver>,
 
+    /// Driver `kubevirt`: virtual machines of KubeVirt, found by the Node's provider ID, in an infrastructure cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubevirt: Option<KubevirtDriver>,
+
+    /// Driver `bareMetalHost`: hosts of Metal3, found by the Node's provider ID. Needs `identityCheck: BestEffort`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bare_metal_host: Option<BareMetalHostDriver>,
+
     /// Driver `gcp`: Compute Engine instances, found by the Node's provider ID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gcp: Option<GcpDriver>,
@@ -73,10 +82,6 @@ pub struct Drivers {
     /// Driver `azure`: virtual machines, found by the Node's provider ID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub azure: Option<AzureDriver>,
-
-    /// Driver `bareMetalHost`: a host that Metal3 manages.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bare_metal_host: Option<BareMetalHostDriver>,
 }
 
 /// What a driver reads.
@@ -109,7 +114,7 @@ pub struct Kind {
 }
 
 /// All drivers, in the order in which they are listed for people.
-pub const KINDS: [Kind; 14] = [
+pub const KINDS: [Kind; 15] = [
     kind("redfish", Reads::Bmc, |it| it.redfish.is_some()),
     kind("ipmi", Reads::Bmc, |it| it.ipmi.is_some()),
     kind("pdu", Reads::Outlets, |it| it.pdu.is_some()),
@@ -121,11 +126,14 @@ pub const KINDS: [Kind; 14] = [
         it.hetzner_cloud.is_some()
     }),
     kind("aws", Reads::Unnamed, |it| it.aws.is_some()).or_by_its_pod(),
+    kind("kubevirt", Reads::Instance, |it| it.kubevirt.is_some()),
+    kind("bareMetalHost", Reads::Unnamed, |it| {
+        it.bare_metal_host.is_some()
+    }),
     kind("webhook", Reads::Instance, |it| it.webhook.is_some()),
     kind("manual", Reads::Human, |it| it.manual.is_some()),
     later("gcp", |it| it.gcp.is_some()),
     later("azure", |it| it.azure.is_some()),
-    later("bareMetalHost", |it| it.bare_metal_host.is_some()),
 ];
 
 const fn kind(name: &'static str, reads: Reads, is_set: fn(&Drivers) -> bool) -> Kind {
@@ -245,7 +253,13 @@ pub(super) fn rules() -> Vec<Value> {
             &format!(".{name}.address"),
         )
     });
-    login.chain(unnamed).chain(outlets).chain(fleet).collect()
+    let host = rule_at(
+        "!has(self.bareMetalHost) || !has(self.bareMetalHost.name) || has(self.nodeName)",
+        "`nodeName` must be set where `bareMetalHost.name` is: the host is one machine",
+        ".nodeName",
+    );
+    let rules = login.chain(unnamed).chain(outlets).chain(fleet);
+    rules.chain([host]).collect()
 }
 
 /// Driver `redfish`.

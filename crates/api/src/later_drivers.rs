@@ -30,15 +30,3 @@ pub struct AzureDriver {
     #[schemars(length(max = 253))]
     pub resource_group: Option<String>,
 }
-
-/// Driver `bareMetalHost`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct BareMetalHostDriver {
-    /// Name of the BareMetalHost.
-    #[schemars(length(min = 1, max = 253))]
-    pub name: String,
-    /// Its namespace.
-    #[schemars(length(min = 1, max = 63))]
-    pub namespace: String,
-}

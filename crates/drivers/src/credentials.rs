@@ -8,9 +8,12 @@
 mod certificate;
 mod header;
 mod hidden;
+mod kubeconfig;
 mod value;
 
 pub use certificate::CERTIFICATE;
+pub use kubeconfig::KUBECONFIG;
+pub(crate) use kubeconfig::TOKEN as KUBECONFIG_TOKEN;
 
 use super::cidr::Cidr;
 use super::error::printable;
@@ -175,7 +178,17 @@ impl Credentials {
         let mut values = Vec::new();
         let is_there = |key: &&&str| data.contains_key(**key) || !OPTIONAL_KEYS.contains(*key);
         for key in keys.iter().filter(is_there) {
-            values.push((*key, value::read(secret, data, key, &mut trimmed_keys)?));
+            let value = value::read(secret, data, key, &mut trimmed_keys)?;
+            if !KUBECONFIG.contains(key) {
+                values.push((*key, value));
+                continue;
+            }
+            let opened = kubeconfig::opened(&value);
+            values.extend(opened.map_err(|problem| CredentialsError::Value {
+                secret: secret.to_owned(),
+                key,
+                problem,
+            })?);
         }
         let allowed_hosts = annotations.get(ALLOWED_HOSTS_ANNOTATION);
         Ok(Self {

@@ -278,6 +278,8 @@ pub fn kind(spec: &FenceDeviceSpec) -> Option<&dyn DriverKind> {
         of(&drivers.proxmox),
         of(&drivers.aws),
         of(&drivers.hetzner_cloud),
+        of(&drivers.kubevirt),
+        of(&drivers.bare_metal_host),
         of(&drivers.webhook),
     ];
     kinds.into_iter().flatten().next()

@@ -34,8 +34,8 @@ const PROVIDERS: [Provider; 11] = [
     provider("azure", "virtual machines of Azure", None),
     provider("gce", "instances of Compute Engine", None),
     provider("hcloud", "servers of Hetzner Cloud", Some("hetznerCloud")),
-    provider("kubevirt", "virtual machines of KubeVirt", None),
-    provider("metal3", "hosts of Metal3", None),
+    provider("kubevirt", "virtual machines of KubeVirt", Some("kubevirt")),
+    provider("metal3", "hosts of Metal3", Some("bareMetalHost")),
     provider("nutanix", "virtual machines of Nutanix", None),
     provider("xenorchestra", "virtual machines of Xen Orchestra", None),
 ];

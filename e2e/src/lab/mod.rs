@@ -8,6 +8,7 @@
 mod ask;
 mod availability;
 mod bmcs;
+mod metal3;
 mod objects;
 mod outlets;
 mod read;

@@ -39,6 +39,7 @@ mod human_word;
 mod hung_kubelet;
 mod hypervisor;
 mod image;
+mod infra_cluster;
 mod interop;
 mod ipmi;
 mod judged;

@@ -22,6 +22,8 @@ pub struct Fleet {
     listed: Turn<Option<Listed>>,
     /// Who each machine was when it was read whole.
     read: Mutex<HashMap<MachineId, Identity>>,
+    /// Where each machine ran when it was seen last, for providers that forget it with the machine's end.
+    places: Mutex<HashMap<MachineId, String>>,
 }
 
 /// A list, or why there is none.
@@ -51,6 +53,23 @@ impl Fleet {
             read.clear();
         }
         read.insert(id.clone(), identity.clone());
+    }
+
+    /// The machine runs there; none: somewhere that is not known.
+    pub fn note_place(&self, id: &MachineId, place: Option<String>) {
+        let mut places = self.places();
+        if places.len() >= MACHINES_MAX && !places.contains_key(id) {
+            places.clear();
+        }
+        match place {
+            Some(place) => drop(places.insert(id.clone(), place)),
+            None => drop(places.remove(id)),
+        }
+    }
+
+    /// Where the machine ran when it was seen last, as far as this process knows.
+    pub fn place(&self, id: &MachineId) -> Option<String> {
+        self.places().get(id).cloned()
     }
 
     /// The machine, if the list of now shows it running; none: it has to be read by itself.
@@ -102,6 +121,10 @@ impl Fleet {
             asked: listed.asked,
             answered: listed.answered,
         }))
+    }
+
+    fn places(&self) -> MutexGuard<'_, HashMap<MachineId, String>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self) -> MutexGuard<'_, HashMap<MachineId, Identity>> {

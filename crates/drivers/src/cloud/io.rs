@@ -292,7 +292,14 @@ impl Io {
         }
     }
 
-    fn failed(&self, at: &Address, call: &Call, reply: &Reply, answers: &Answers) -> Failed {
+    /// An answer that is no success, as the provider has it.
+    pub(super) fn failed(
+        &self,
+        at: &Address,
+        call: &Call,
+        reply: &Reply,
+        answers: &Answers,
+    ) -> Failed {
         let (code, message) = (answers.words)(reply);
         Failed {
             endpoint: at.to_string(),

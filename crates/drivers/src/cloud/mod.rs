@@ -13,6 +13,9 @@ mod fleet;
 pub mod hetzner;
 pub mod io;
 pub mod kind;
+mod kube;
+pub mod kubevirt;
+pub mod metal3;
 pub mod openstack;
 pub mod operation;
 pub mod proxmox;
@@ -211,6 +214,11 @@ impl<P: Provider> Cloud<P> {
             ..
         } = parts;
         let invalid = |field, problem| DeviceError::Settings { field, problem };
+        let verification = parts.credentials.authority(verification);
+        if let Some(server) = parts.credentials.server() {
+            let problem = kube::check_server(server, &address);
+            problem.map_err(|problem| invalid(fields.address, problem))?;
+        }
         let tls = match (address.plaintext, &verification) {
             (false, _) => {
                 let config = tls::client_config(&verification, clock.wall());

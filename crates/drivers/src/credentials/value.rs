@@ -1,11 +1,13 @@
 //! One value of a Secret, as somebody has written it.
 
-use super::{CERTIFICATE, CredentialsError, VALUE_BYTES_MAX};
+use super::{CERTIFICATE, CredentialsError, KUBECONFIG, VALUE_BYTES_MAX};
 use std::collections::BTreeMap;
 use zeroize::Zeroizing;
 
 /// Longest certificate, or its key, in bytes: a chain of three with long RSA keys.
 const PEM_BYTES_MAX: usize = 16 << 10;
+/// Longest kubeconfig in bytes: an authority, such a certificate and its key, in Base64.
+const KUBECONFIG_BYTES_MAX: usize = 64 << 10;
 
 /// One value: present, short enough, text on one line.
 pub(super) fn read(
@@ -28,11 +30,11 @@ pub(super) fn read(
             key,
         });
     };
-    let is_pem = CERTIFICATE.contains(&key);
-    let bytes_max = if is_pem {
-        PEM_BYTES_MAX
-    } else {
-        VALUE_BYTES_MAX
+    let has_lines = CERTIFICATE.contains(&key) || KUBECONFIG.contains(&key);
+    let bytes_max = match key {
+        _ if CERTIFICATE.contains(&key) => PEM_BYTES_MAX,
+        _ if KUBECONFIG.contains(&key) => KUBECONFIG_BYTES_MAX,
+        _ => VALUE_BYTES_MAX,
     };
     if bytes.len() > bytes_max {
         return refuse(&format!(
@@ -43,7 +45,7 @@ pub(super) fn read(
     let Ok(text) = std::str::from_utf8(bytes) else {
         return refuse("it is not UTF-8 text");
     };
-    if is_pem && !text.trim().is_empty() {
+    if has_lines && !text.trim().is_empty() {
         return Ok(Zeroizing::new(text.to_owned()));
     }
     // `echo secret | base64` leaves one; no device has a password that ends in a newline.

@@ -17,6 +17,7 @@ mod device;
 mod fence_agent;
 mod grid;
 mod hetzner;
+mod infra_cluster;
 mod ipmi;
 mod levels;
 mod odd;

@@ -21,6 +21,8 @@ const NAMED_MAX: usize = 5;
 const HOST: &str = "HOST.example.com";
 /// Stands for a region, which no provider ID may choose.
 const REGION: &str = "REGION";
+/// Stands for the namespace of virtual machines, which no provider ID names.
+const NAMESPACE: &str = "namespace-of-the-machines";
 
 /// Proposes devices for the Nodes of this cluster.
 ///
@@ -74,11 +76,15 @@ fn proposal(driver: &str, machines: &str, nodes: &str, common: &Common) -> Resul
         // Its address has a default.
         "hetznerCloud" => None,
         "aws" => Some(("region", REGION.to_owned())),
+        "kubevirt" | "bareMetalHost" => Some(("address", format!("https://{HOST}:6443"))),
         _ => Some(("address", format!("https://{HOST}"))),
     };
     let to_write = match driver {
         "hetznerCloud" => "S".to_owned(),
         "aws" => format!("Write the region where {REGION} stands, and s"),
+        "kubevirt" => {
+            format!("Write address and namespace where {HOST} and {NAMESPACE} stand, and s")
+        }
         _ => format!("Write the address where {HOST} stands, and s"),
     };
     let kind = KINDS.iter().find(|kind| kind.name == driver);
@@ -87,7 +93,8 @@ fn proposal(driver: &str, machines: &str, nodes: &str, common: &Common) -> Resul
     let ca = common.ca_config_map.as_ref().filter(|_| !opens_by_pod);
     let tls = ca.map(|ca| ("tls", json!({"caRef": {"name": ca}})));
     let field = field.map(|(name, value)| (name, json!(value)));
-    let settings = object(field.into_iter().chain(tls));
+    let namespace = (driver == "kubevirt").then(|| ("namespace", json!(NAMESPACE)));
+    let settings = object(field.into_iter().chain(namespace).chain(tls));
     let page = in_kebab_case(driver);
     let secret = (!opens_by_pod).then(|| ("credentialsRef", json!({"name": page})));
     let is_unnamed = kind.is_some_and(|kind| kind.reads == Reads::Unnamed);
@@ -141,6 +148,8 @@ mod tests {
             node("w3", "aws:///eu-1a/i-0"),
             node("w5", "hcloud://4711"),
             node("w6", "metal3://ns/w6/m3m"),
+            node("w7", "kubevirt://w7"),
+            node("w8", "azure:///subscriptions/s"),
         ];
         let common = Common {
             ca_config_map: Some("vcenter-ca".to_owned()),
@@ -158,10 +167,13 @@ mod tests {
             "#   hetznerCloud:",
             "# 1 node (w3): EC2 instances, by one FenceDevice.",
             "#     region: REGION",
+            "#   name: bare-metal-host",
+            "#     namespace: namespace-of-the-machines",
+            "#     address: https://HOST.example.com:6443",
         ] {
             assert!(text.lines().any(|it| it == line), "{line}: {text}");
         }
-        assert!(text.contains("(w6): hosts of Metal3, for which this version has"));
+        assert!(text.contains("(w8): virtual machines of Azure, for which this version has"));
         let none = proposals(&[node("w4", "")], &common).expect("proposals");
         assert!(none.devices.is_empty() && none.after.len() == 1);
     }

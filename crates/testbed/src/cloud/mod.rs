@@ -7,6 +7,9 @@
 pub mod aws;
 mod faults;
 pub mod hetzner;
+pub mod kube;
+pub mod kubevirt;
+pub mod metal3;
 pub mod openstack;
 pub mod proxmox;
 pub mod vsphere;

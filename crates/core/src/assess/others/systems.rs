@@ -260,7 +260,7 @@ fn metal3(policy: &NodeFencingPolicy) -> String {
     let mut all = windows.chain([policy.spec.procedure.fence.mode]);
     let modes = match all.any(|mode| mode == FenceMode::PowerOff) {
         true => {
-            "this policy turns off machines that it turns on; use `fence.mode: ConfirmOnly` for its hosts"
+            "this policy turns off machines that it turns on; use driver `bareMetalHost`, or `fence.mode: ConfirmOnly`, for its hosts"
         }
         false => "this policy only reads the power",
     };

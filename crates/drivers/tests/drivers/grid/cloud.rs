@@ -2,9 +2,11 @@
 
 mod aws;
 mod columns;
+mod infra_cluster;
 
 pub use aws::aws;
 pub use columns::{hetzner_cloud, openstack, proxmox, vsphere, webhook};
+pub use infra_cluster::{bare_metal_host, kubevirt};
 
 use super::cell::{BROADCAST, Bench, Cell, ENDLESS, SHORT, machine};
 use super::rows::Fault;
@@ -212,7 +214,6 @@ impl<P: Page> Column<P> {
     fn device(&'static self, made: Made) -> Cell {
         Cell::of(async move {
             let machine = machine();
-            machine.set_power(!made.is_off);
             let ca = BmcCa::new("Clouds of the grid").unwrap();
             let cloud = Cloud::start(address(), machine.clone(), (self.page)(), &ca).unwrap();
             let cloud = Arc::new(cloud);
@@ -234,7 +235,7 @@ impl<P: Page> Column<P> {
                     },
                     address: Address::parse(&url).unwrap(),
                     secret: ("cloud".to_owned(), "1".to_owned()),
-                    credentials: self.credentials(made.spoils),
+                    credentials: self.credentials(made.spoils, &url),
                     verification,
                     rules: local_rules(),
                     call_timeout: made.call_timeout,
@@ -245,6 +246,11 @@ impl<P: Page> Column<P> {
                     clock: Clock::SYSTEM,
                 })
                 .unwrap();
+            if driver.name() == "kubevirt" {
+                // Where it ran last KubeVirt says only while it does.
+                let _ = driver.open().observe().await;
+            }
+            machine.set_power(!made.is_off);
             cloud.faults(made.change);
             cloud.set_line(made.line).unwrap();
             let asked = Arc::clone(&cloud);
@@ -267,12 +273,14 @@ impl<P: Page> Column<P> {
         })
     }
 
-    fn credentials(&self, spoils: Option<usize>) -> Arc<Credentials> {
+    fn credentials(&self, spoils: Option<usize>, url: &str) -> Arc<Credentials> {
         let value = |(index, (key, value)): (usize, &(&'static str, &'static str))| {
             let value = match spoils == Some(index) {
+                true if value.contains("$URL") => value.replace("token: ", "token: un"),
                 true => value.replace('e', "f"),
                 false => (*value).to_owned(),
             };
+            let value = value.replace("$URL", url);
             ((*key).to_owned(), value.into_bytes())
         };
         let data: BTreeMap<String, Vec<u8>> = self.secret.iter().enumerate().map(value).collect();

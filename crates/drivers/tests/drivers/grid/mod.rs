@@ -27,7 +27,7 @@ use verdict::Verdict;
 /// How a driver's device gets a fault.
 type Provoke = fn(Fault) -> Cell;
 /// The columns.
-const DRIVERS: [(&str, Provoke); 11] = [
+const DRIVERS: [(&str, Provoke); 13] = [
     ("redfish", redfish::provoke),
     ("ipmi", ipmi::provoke),
     ("pdu", pdu::provoke),
@@ -38,6 +38,8 @@ const DRIVERS: [(&str, Provoke); 11] = [
     ("proxmox", cloud::proxmox),
     ("hetznerCloud", cloud::hetzner_cloud),
     ("aws", cloud::aws),
+    ("kubevirt", cloud::kubevirt),
+    ("bareMetalHost", cloud::bare_metal_host),
     ("webhook", cloud::webhook),
 ];
 

@@ -1,0 +1,293 @@
+//! Driver `kubevirt`: virtual machines of KubeVirt, by the API server of the cluster that runs them.
+//!
+//! That a virtual machine is `Stopped`, or that its instance is not there, are words of a controller: both come about too when somebody deletes a pod
+//! by force while its node is cut off and the guest runs on. So an Off needs the pods to be gone as well, and the node that ran them last to be one
+//! whose kubelet answers, or that was itself proven to be off.
+
+mod facts;
+
+use super::errors::{ANY_STATUS, Answers, Meaning, Row, row};
+use super::io::Io;
+use super::kind::{CloudKind, Fields};
+use super::kube::{self, Named, Object, Right};
+use super::operation::{Follow, Operation};
+use super::words::Said;
+use super::{Machine, MachineId, Provider, Sent, unusable};
+use crate::credentials::Credentials;
+use crate::http::Call;
+use crate::{DeviceError, NodeFacts};
+use facts::{InfraNode, Pod, Vm, Vmi};
+use fencing_api::device::{KubevirtDriver, TlsSettings};
+use http::{Method, StatusCode};
+use serde_json::json;
+use std::collections::HashMap;
+
+const GROUP: &str = "kubevirt.io";
+const SUBRESOURCES: &str = "subresources.kubevirt.io";
+const RIGHT: &str = "get and list on virtualmachines and virtualmachineinstances, list on pods, get on nodes, and update on virtualmachines/stop and /start of subresources.kubevirt.io";
+/// What the account needs.
+const ANSWERS: Answers = kube::answers(RIGHT);
+/// The pods in which virtual machines run.
+const LAUNCHERS: &str = "&labelSelector=kubevirt.io%3Dvirt-launcher";
+
+/// What an answer to a command means. 409 has many meanings, told by the message alone.
+const COMMANDED: Answers = Answers {
+    table: &[
+        row(409, "Conflict", "vm is not running", Meaning::Already),
+        row(409, "Conflict", "vm is already running", Meaning::Already),
+        // It has been told to stop at once before.
+        row(
+            409,
+            "Conflict",
+            "with a shorter graceperiod",
+            Meaning::Already,
+        ),
+        // It is started without anybody's request.
+        row(
+            409,
+            "Conflict",
+            "always does not support manual start",
+            Meaning::Already,
+        ),
+        row(409, "Conflict", "does not support", Meaning::Refused),
+        row(409, "Conflict", "recovery required", Meaning::Refused),
+        OF_ANY[0],
+        OF_ANY[1],
+        OF_ANY[2],
+        OF_ANY[3],
+    ],
+    words: kube::words,
+    right: RIGHT,
+};
+const OF_ANY: [Row; 4] = [
+    row(401, "Unauthorized", "", Meaning::Login),
+    row(403, "Forbidden", "", Meaning::Denied),
+    row(404, "NotFound", "", Meaning::Missing),
+    row(ANY_STATUS, "TooManyRequests", "", Meaning::Busy),
+];
+
+/// A namespace of virtual machines.
+#[derive(Debug, Clone)]
+pub struct Kubevirt {
+    namespace: String,
+}
+
+impl CloudKind for KubevirtDriver {
+    type Provider = Kubevirt;
+    const KEYS: &'static [&'static str] = &kube::KEYS;
+    const FIELDS: Fields = Fields {
+        address: "kubevirt.address",
+        ca: "kubevirt.tls.caRef",
+    };
+
+    fn url(&self) -> &str {
+        &self.address
+    }
+
+    fn certificate(&self) -> &TlsSettings {
+        &self.tls
+    }
+
+    fn provider(&self) -> Kubevirt {
+        Kubevirt {
+            namespace: self.namespace.clone(),
+        }
+    }
+
+    fn check(credentials: &Credentials) -> Result<(), DeviceError> {
+        kube::check(credentials)
+    }
+}
+
+impl Kubevirt {
+    fn path(&self, resource: &str) -> String {
+        format!("/apis/{GROUP}/v1/namespaces/{}/{resource}", self.namespace)
+    }
+
+    /// What speaks against an Off of what is stopped: a pod that may run it, or a node that cannot say that it does not.
+    async fn against_off(
+        &self,
+        io: &mut Io,
+        name: &str,
+        places: Option<&str>,
+        said: Said,
+    ) -> Result<Said, DeviceError> {
+        let path = format!("/api/v1/namespaces/{}/pods", self.namespace);
+        let pods = kube::list::<Pod>(io, &path, LAUNCHERS, &ANSWERS).await?;
+        let pod = pods.items.iter().find(|it| it.may_run(name));
+        let named = pod.map_or("", Pod::name);
+        let said = said.only_if(pod.is_none(), format!("pod {named}"));
+        let Some(places) = places else {
+            let fault = "infra node unknown, as it was not read while it ran";
+            return Ok(said.only_if(false, fault));
+        };
+        let mut said = said;
+        for node in facts::nodes(places) {
+            let accounted = match kube::is_name(node) {
+                true => self.is_accounted_for(io, node).await?,
+                false => false,
+            };
+            said = said.only_if(accounted, format!("infra node {node} not Ready"));
+        }
+        Ok(said)
+    }
+
+    /// Asked after the pods: what was not there was said by a node that is one.
+    async fn is_accounted_for(&self, io: &mut Io, node: &str) -> Result<bool, DeviceError> {
+        let named = Named {
+            group: "",
+            resource: "nodes",
+            name: node,
+        };
+        let path = format!("/api/v1/nodes/{node}");
+        let node = kube::find::<InfraNode>(io, &path, named, &ANSWERS).await?;
+        Ok(node.is_some_and(|it| it.is_accounted_for()))
+    }
+
+    /// Sends one command to the virtual machine.
+    async fn switch(
+        &self,
+        io: &mut Io,
+        machine: &Machine,
+        command: &str,
+        body: &serde_json::Value,
+    ) -> Result<Sent, DeviceError> {
+        let path = format!("{}/{command}", machine.path);
+        let call = Call::new(Method::PUT, &path).with_json(body.to_string());
+        let call = kube::authorised(io, call)?;
+        let taken = StatusCode::ACCEPTED;
+        let reply = io.switch(&machine.at, &call, taken, &COMMANDED).await?;
+        Ok(reply.map_or_else(|sent| sent, |_| Sent::Done))
+    }
+
+    fn machine_of(&self, io: &Io, vm: &Vm, instance: Option<&Vmi>, said: Said) -> Machine {
+        let name = &vm.metadata.name;
+        let place = instance.and_then(Vmi::places);
+        let namespace = &self.namespace;
+        Machine {
+            said,
+            identity: vm.identity(instance),
+            at: io.main(),
+            path: format!("/apis/{SUBRESOURCES}/v1/namespaces/{namespace}/virtualmachines/{name}"),
+            restarter: vm.restarter(),
+            model: Some(match &place {
+                Some(nodes) => format!("virtual machine {name} on {nodes}"),
+                None => format!("virtual machine {name}"),
+            }),
+            place,
+        }
+    }
+}
+
+impl Provider for Kubevirt {
+    const NAME: &'static str = "kubevirt";
+
+    /// `kubevirt://NAME`, of the cloud provider and of Cluster API. The namespace is in the settings alone.
+    fn machine(&self, node: &NodeFacts) -> Result<MachineId, DeviceError> {
+        let name = node.provider_id.strip_prefix("kubevirt://");
+        match name.filter(|name| kube::is_name(name)) {
+            Some(name) => Ok(MachineId::of(node, format!("{}/{name}", self.namespace))),
+            None => Err(unusable(node, "driver `kubevirt` needs kubevirt://NAME")),
+        }
+    }
+
+    async fn read(&self, io: &mut Io, id: &MachineId) -> Result<Machine, DeviceError> {
+        let name = name_of(id);
+        let path = format!("{}/{name}", self.path("virtualmachines"));
+        let vm: Vm = kube::get(io, &path, &ANSWERS).await?;
+        let named = Named {
+            group: GROUP,
+            resource: "virtualmachineinstances",
+            name,
+        };
+        let path = format!("{}/{name}", self.path(named.resource));
+        let instance = kube::find::<Vmi>(io, &path, named, &ANSWERS).await?;
+        if let Some(instance) = &instance {
+            io.account.fleet.note_place(id, instance.places());
+        }
+        let mut machine = {
+            let said = vm.said(instance.as_ref());
+            self.machine_of(io, &vm, instance.as_ref(), said)
+        };
+        // A run that has ended is where it was.
+        machine.place = machine.place.or_else(|| io.account.fleet.place(id));
+        if machine.said.is_off() {
+            let places = machine.place.clone();
+            let said = machine.said;
+            machine.said = self.against_off(io, name, places.as_deref(), said).await?;
+        }
+        Ok(machine)
+    }
+
+    /// Stops it at once: the guest is not asked.
+    async fn off(&self, io: &mut Io, machine: &Machine) -> Result<Sent, DeviceError> {
+        let body = json!({"gracePeriod": 0});
+        self.switch(io, machine, "stop", &body).await
+    }
+
+    async fn off_denied(&self, io: &mut Io, _: &Machine) -> Option<DeviceError> {
+        let namespace = self.namespace.as_str();
+        let right = |verb, group, resource, subresource| Right {
+            verb,
+            group,
+            resource,
+            subresource,
+            namespace,
+        };
+        let rights = [
+            right("update", SUBRESOURCES, "virtualmachines", "stop"),
+            right("list", "", "pods", ""),
+            Right {
+                namespace: "",
+                ..right("get", "", "nodes", "")
+            },
+        ];
+        kube::denied(io, &rights, &ANSWERS).await
+    }
+
+    async fn on(&self, io: &mut Io, machine: &Machine) -> Result<Sent, DeviceError> {
+        self.switch(io, machine, "start", &json!({})).await
+    }
+
+    /// Two lists: the virtual machines, and their runs, which say where each is.
+    async fn fleet(
+        &self,
+        io: &mut Io,
+        ids: &[MachineId],
+    ) -> Result<Vec<(MachineId, Machine)>, DeviceError> {
+        let vms = kube::list::<Vm>(io, &self.path("virtualmachines"), "", &ANSWERS).await?;
+        let path = self.path("virtualmachineinstances");
+        let instances = kube::list::<Vmi>(io, &path, "", &ANSWERS).await?;
+        let by_name: HashMap<&str, &Vmi> = instances
+            .items
+            .iter()
+            .map(|it| (it.meta().name.as_str(), it))
+            .collect();
+        let ids: HashMap<&str, &MachineId> = ids.iter().map(|id| (name_of(id), id)).collect();
+        let mut found = Vec::new();
+        for vm in &vms.items {
+            let name = vm.metadata.name.as_str();
+            let instance = by_name.get(name).copied().filter(|it| it.is_running());
+            if let (Some(id), Some(instance)) = (ids.get(name), instance) {
+                io.account.fleet.note_place(id, instance.places());
+                let said = vm.said(Some(instance));
+                let machine = self.machine_of(io, vm, Some(instance), said);
+                found.push(((*id).clone(), machine));
+            }
+        }
+        Ok(found)
+    }
+
+    /// A command becomes no operation: what comes of it is read from the power.
+    async fn follow(&self, _: &mut Io, _: &Operation) -> Result<Follow, DeviceError> {
+        Ok(Follow::Done)
+    }
+}
+
+/// The name of the virtual machine.
+fn name_of(id: &MachineId) -> &str {
+    id.id.rsplit('/').next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;
