@@ -41,6 +41,7 @@ const NEEDS: [(&str, &[&str]); 4] = [
             "openstack",
             "govc",
             "aws",
+            "xe",
         ],
     ),
 ];

@@ -111,6 +111,35 @@ pub struct AwsDriver {
     pub tls: TlsSettings,
 }
 
+/// Driver `nutanix`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = address_rules("address")))]
+pub struct NutanixDriver {
+    /// URL of the Prism Central, `https://host[:port]`, the port mostly 9440.
+    #[schemars(length(max = 2048), extend("x-kubernetes-validations" = [origin("https://prism.example.com:9440")]))]
+    pub address: String,
+
+    /// How the certificate of the Prism Central is checked.
+    #[serde(default)]
+    pub tls: TlsSettings,
+}
+
+/// Driver `xapi`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = address_rules("address")))]
+pub struct XapiDriver {
+    /// URL of the pool's master, `https://host[:port]`. Another member names the master, and is followed there only if the annotation
+    /// `nodefencing.io/allowed-hosts` of the Secret lists it.
+    #[schemars(length(max = 2048), extend("x-kubernetes-validations" = [origin("https://xcp-1.example.com")]))]
+    pub address: String,
+
+    /// How the certificate of the master is checked.
+    #[serde(default)]
+    pub tls: TlsSettings,
+}
+
 /// The address is that of a service, with a path or without.
 pub(super) fn url(example: &str) -> Value {
     rule(

@@ -11,7 +11,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::clouds::{AwsDriver, HetznerCloudDriver, OpenstackDriver, ProxmoxDriver, VsphereDriver};
+use super::clouds::{
+    AwsDriver, HetznerCloudDriver, NutanixDriver, OpenstackDriver, ProxmoxDriver, VsphereDriver,
+    XapiDriver,
+};
 use super::crd::{rule, rule_at};
 use super::fence_agent::FenceAgentDriver;
 use super::infra_clusters::{BareMetalHostDriver, KubevirtDriver};
@@ -74,6 +77,13 @@ pub struct Drivers {
     /// Driver `bareMetalHost`: hosts of Metal3, found by the Node's provider ID. Needs `identityCheck: BestEffort`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bare_metal_host: Option<BareMetalHostDriver>,
+    /// Driver `nutanix`: virtual machines of AHV, found by the Node's provider ID, or by its system UUID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nutanix: Option<NutanixDriver>,
+
+    /// Driver `xapi`: virtual machines of XCP-ng and XenServer, found by the Node's provider ID, or by its system UUID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub xapi: Option<XapiDriver>,
 
     /// Driver `gcp`: Compute Engine instances, found by the Node's provider ID.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,7 +124,7 @@ pub struct Kind {
 }
 
 /// All drivers, in the order in which they are listed for people.
-pub const KINDS: [Kind; 15] = [
+pub const KINDS: [Kind; 17] = [
     kind("redfish", Reads::Bmc, |it| it.redfish.is_some()),
     kind("ipmi", Reads::Bmc, |it| it.ipmi.is_some()),
     kind("pdu", Reads::Outlets, |it| it.pdu.is_some()),
@@ -130,6 +140,8 @@ pub const KINDS: [Kind; 15] = [
     kind("bareMetalHost", Reads::Unnamed, |it| {
         it.bare_metal_host.is_some()
     }),
+    kind("nutanix", Reads::Instance, |it| it.nutanix.is_some()),
+    kind("xapi", Reads::Instance, |it| it.xapi.is_some()),
     kind("webhook", Reads::Instance, |it| it.webhook.is_some()),
     kind("manual", Reads::Human, |it| it.manual.is_some()),
     later("gcp", |it| it.gcp.is_some()),

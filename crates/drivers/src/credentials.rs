@@ -35,8 +35,11 @@ const IPMI_PASSWORD_BYTES_MAX: usize = 20;
 /// a domain, an IP address or a range of them.
 pub const ALLOWED_HOSTS_ANNOTATION: &str = "nodefencing.io/allowed-hosts";
 
+/// The key of a Secret with the key of an API. One that has it needs no user and no password.
+pub const API_KEY: &str = "apiKey";
+
 /// Keys that a Secret need not have, of those that a driver asks for.
-pub const OPTIONAL_KEYS: [&str; 1] = ["sessionToken"];
+pub const OPTIONAL_KEYS: [&str; 2] = ["sessionToken", API_KEY];
 
 /// Why a Secret cannot be used. Holds nothing of its values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -176,7 +179,9 @@ impl Credentials {
     ) -> Result<Self, CredentialsError> {
         let mut trimmed_keys = Vec::new();
         let mut values = Vec::new();
-        let is_there = |key: &&&str| data.contains_key(**key) || !OPTIONAL_KEYS.contains(*key);
+        let is_by_key = keys.contains(&API_KEY) && data.contains_key(API_KEY);
+        let is_needed = |key: &str| !is_by_key && !OPTIONAL_KEYS.contains(&key);
+        let is_there = |key: &&&str| data.contains_key(**key) || is_needed(key);
         for key in keys.iter().filter(is_there) {
             let value = value::read(secret, data, key, &mut trimmed_keys)?;
             if !KUBECONFIG.contains(key) {

@@ -3,7 +3,9 @@
 //! Two readers of one object with a name twice could each see another of its values, so there is no such object here.
 
 use crate::error::printable;
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::{Map, Value};
 use std::cell::Cell;
 use std::fmt;
@@ -36,6 +38,31 @@ pub fn document(bytes: &[u8], whose: &str) -> Result<Value, String> {
             printable(&error.to_string(), 120)
         )),
     }
+}
+
+/// Deepest nesting that is read, as `serde_json` has it for what it keeps.
+const DEPTH_MAX: usize = 127;
+
+/// What this form keeps of a document, which may be longer than one that is read whole.
+///
+/// # Errors
+/// It has another form, or nests too deep: what is skipped, too.
+pub(crate) fn kept<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T> {
+    let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
+    for byte in bytes {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b'{' | b'[' if !is_text => depth += 1,
+            b'}' | b']' if !is_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEPTH_MAX {
+            return Err(serde_json::Error::custom("it nests too deep"));
+        }
+    }
+    serde_json::from_slice(bytes)
 }
 
 /// Makes a [`Value`], but of no object with a name twice, and not of more than there is room for.

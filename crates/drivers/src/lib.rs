@@ -280,6 +280,8 @@ pub fn kind(spec: &FenceDeviceSpec) -> Option<&dyn DriverKind> {
         of(&drivers.hetzner_cloud),
         of(&drivers.kubevirt),
         of(&drivers.bare_metal_host),
+        of(&drivers.nutanix),
+        of(&drivers.xapi),
         of(&drivers.webhook),
     ];
     kinds.into_iter().flatten().next()

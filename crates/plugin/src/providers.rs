@@ -36,8 +36,12 @@ const PROVIDERS: [Provider; 11] = [
     provider("hcloud", "servers of Hetzner Cloud", Some("hetznerCloud")),
     provider("kubevirt", "virtual machines of KubeVirt", Some("kubevirt")),
     provider("metal3", "hosts of Metal3", Some("bareMetalHost")),
-    provider("nutanix", "virtual machines of Nutanix", None),
-    provider("xenorchestra", "virtual machines of Xen Orchestra", None),
+    provider("nutanix", "virtual machines of Nutanix", Some("nutanix")),
+    provider(
+        "xenorchestra",
+        "virtual machines of Xen Orchestra",
+        Some("xapi"),
+    ),
 ];
 
 /// The Nodes of each provider that is known, in the order of the table.

@@ -21,6 +21,7 @@ pub mod ipmi;
 pub mod ipmi_peers;
 pub mod moment;
 pub mod moto;
+pub mod ntnx;
 pub mod openstack_peer;
 pub mod paths;
 pub mod pki;

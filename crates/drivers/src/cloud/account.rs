@@ -154,11 +154,16 @@ impl Account {
         if now.saturating_sub(refused.since) < RENEWED_WITHIN {
             return false;
         }
+        self.drop_ended(refused);
+        true
+    }
+
+    /// This token has ended before its time, as the service itself says; one that has come since is kept.
+    pub fn drop_ended(&self, ended: &Grant) {
         let mut grant = lock(&self.grant);
-        if grant.as_ref().is_some_and(|it| it.token == refused.token) {
+        if grant.as_ref().is_some_and(|it| it.token == ended.token) {
             *grant = None;
         }
-        true
     }
 
     /// A text without the token, which a service may repeat.

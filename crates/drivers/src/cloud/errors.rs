@@ -60,6 +60,12 @@ pub const fn row(status: u16, code: &'static str, words: &'static str, meaning: 
     }
 }
 
+/// A row for a code that says all.
+#[must_use]
+pub const fn coded(code: &'static str, meaning: Meaning) -> Row {
+    row(ANY_STATUS, code, "", meaning)
+}
+
 /// How a service answers other than with a success.
 #[derive(Debug, Clone, Copy)]
 pub struct Answers {

@@ -116,12 +116,17 @@ async fn serve(stream: TcpStream, answers: &Mutex<Answers>, asked: &Mutex<Vec<St
             .find_map(|line| line.strip_prefix("content-length: "));
         let mut body = vec![0; length.map_or(0, |length| length.parse().expect("a length"))];
         stream.read_exact(&mut body).await.expect("a whole body");
-        let request: Vec<&str> = head.split(' ').take(2).collect();
-        let request = request.join(" ");
+        let mut request: Vec<&str> = head.split(' ').take(2).collect();
         let body = String::from_utf8(body).expect("text");
         lock(asked).push(format!("{head}{body}"));
-        let id = serde_json::from_str::<Value>(&body).unwrap_or_default();
-        let id = id["requestID"].as_str().unwrap_or_default().to_owned();
+        let document = serde_json::from_str::<Value>(&body).unwrap_or_default();
+        let id = document["requestID"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        // A call of JSON-RPC has its method behind the path.
+        request.extend(document["method"].as_str());
+        let request = request.join(" ");
         let answer = match lock(answers).get_mut(&request) {
             Some(all) if all.len() > 1 => all.remove(0),
             Some(all) => all[0].clone(),

@@ -6,6 +6,7 @@
 use super::Sent;
 use super::account::Account;
 use super::errors::{Answers, Failed, SEE_PROVIDER};
+use super::operation::Operation;
 use crate::DeviceError;
 use crate::address::{Address, AddressRules};
 use crate::cidr::Cidr;
@@ -225,7 +226,7 @@ impl Io {
         at: &Address,
         reply: Reply,
     ) -> Result<T, DeviceError> {
-        self.formed(at, serde_json::from_slice(&reply.body?))
+        self.formed(at, json::kept(&reply.body?))
     }
 
     fn formed<T>(&self, at: &Address, read: serde_json::Result<T>) -> Result<T, DeviceError> {
@@ -290,6 +291,28 @@ impl Io {
                 failed.of_command(answers.table).map(Err)
             }
         }
+    }
+
+    /// Sends a power command whose answer, with this status, names an operation: `path` reads where.
+    ///
+    /// # Errors
+    /// As [`Io::switch`].
+    pub async fn order(
+        &mut self,
+        at: &Address,
+        call: &Call,
+        status: StatusCode,
+        answers: &Answers,
+        path: impl FnOnce(&Self, Reply) -> Result<String, DeviceError>,
+    ) -> Result<Sent, DeviceError> {
+        let reply = match self.switch(at, call, status, answers).await? {
+            Ok(reply) => reply,
+            Err(sent) => return Ok(sent),
+        };
+        let (at, path) = (at.clone(), path(self, reply));
+        Ok(path.map_or_else(Sent::Unclear, |path| {
+            Sent::Operation(Operation { at, path })
+        }))
     }
 
     /// An answer that is no success, as the provider has it.

@@ -53,6 +53,35 @@ pub trait CloudKind: Sync {
     }
 }
 
+/// Settings that have an `address` and `tls`: their page, the keys of their Secret, and their name.
+macro_rules! addressed {
+    ($settings:ty, $page:expr => $provider:ty, $keys:expr, $name:literal $(, $($more:tt)*)?) => {
+        impl $crate::cloud::kind::CloudKind for $settings {
+            type Provider = $provider;
+            const KEYS: &'static [&'static str] = &$keys;
+            const FIELDS: $crate::cloud::kind::Fields = $crate::cloud::kind::Fields {
+                address: concat!($name, ".address"),
+                ca: concat!($name, ".tls.caRef"),
+            };
+
+            fn url(&self) -> &str {
+                &self.address
+            }
+
+            fn certificate(&self) -> &fencing_api::device::TlsSettings {
+                &self.tls
+            }
+
+            fn provider(&self) -> $provider {
+                $page
+            }
+
+            $($($more)*)?
+        }
+    };
+}
+pub(super) use addressed;
+
 impl<K: CloudKind> DriverKind for K {
     fn credential_keys(&self) -> &'static [&'static str] {
         K::KEYS

@@ -12,18 +12,22 @@ pub(crate) mod fixtures;
 mod fleet;
 pub mod hetzner;
 pub mod io;
+mod jsonrpc;
 pub mod kind;
 mod kube;
 pub mod kubevirt;
 pub mod metal3;
+pub mod nutanix;
 pub mod openstack;
 pub mod operation;
 pub mod proxmox;
 mod session;
+mod spelling;
 pub mod surroundings;
 pub mod vsphere;
 pub mod webhook;
 pub mod words;
+pub mod xapi;
 
 use crate::address::Address;
 use crate::clock::Clock;
@@ -279,6 +283,37 @@ fn foreign(io: &Io, id: &MachineId, problem: &str) -> DeviceError {
         way_out: "compare name, `spec.providerID` and addresses of the Node with the machine"
             .to_owned(),
     }
+}
+
+/// The provider ID leads to no machine, or to several: neither is an Off.
+fn not_one(at: &Address, id: &MachineId, number: usize) -> DeviceError {
+    DeviceError::Declined {
+        endpoint: at.to_string(),
+        problem: format!(
+            "{number} VMs have the UUID {} of Node {}, which is no Off",
+            id.id, id.node
+        ),
+        way_out:
+            "check the Node's `spec.providerID`, copies of its VM, and that the account may read it"
+                .to_owned(),
+    }
+}
+
+/// The machine whose UUID stands in the provider ID behind this prefix and `part` of it; without a provider ID that of the system UUID.
+fn by_uuid(
+    node: &NodeFacts,
+    prefix: &str,
+    part: fn(&str) -> &str,
+    needs: &str,
+) -> Result<MachineId, DeviceError> {
+    let uuid = match node.provider_id.strip_prefix(prefix) {
+        Some(rest) => part(rest),
+        None if node.provider_id.is_empty() => &node.system_uuid,
+        None => return Err(unusable(node, needs)),
+    };
+    let id = spelling::spellings(uuid).into_iter().next();
+    let id = id.ok_or_else(|| unusable(node, "no UUID of one machine stands in it"))?;
+    Ok(MachineId::of(node, id))
 }
 
 /// The provider ID of a Node cannot be used, for this reason.

@@ -30,6 +30,8 @@ pub enum Follow {
     Done,
     /// It found the machine in that state already, in these words.
     Already(String),
+    /// It was certainly not carried out, in these words.
+    Refused(String),
     /// It has ended otherwise, in these words.
     Failed(String),
 }

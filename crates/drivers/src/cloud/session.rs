@@ -209,7 +209,7 @@ impl<P: Provider> Session<P> {
             Sent::Already(said) => OffOutcome::AlreadyOff { said },
             Sent::Done => OffOutcome::Accepted,
             Sent::Unclear(error) => OffOutcome::Unknown(error.of_command(command)),
-            Sent::Operation(operation) => self.end(command, &operation).await,
+            Sent::Operation(operation) => return self.end(command, &operation).await,
         })
     }
 
@@ -229,25 +229,35 @@ impl<P: Provider> Session<P> {
     }
 
     /// How the operation ended.
-    async fn end(&mut self, command: Command, operation: &Operation) -> OffOutcome {
+    async fn end(
+        &mut self,
+        command: Command,
+        operation: &Operation,
+    ) -> Result<OffOutcome, DeviceError> {
         let (time, driver) = (self.driver.command_timeout, Arc::clone(&self.driver));
         let end = operation::end(&driver.provider, &mut self.io, operation);
         let problem = match tokio::time::timeout(time, end).await {
-            Ok(Follow::Done) => return OffOutcome::Accepted,
+            Ok(Follow::Done) => return Ok(OffOutcome::Accepted),
             Ok(Follow::Already(said)) => {
                 let said = self.io.shown(&said);
-                return OffOutcome::AlreadyOff { said };
+                return Ok(OffOutcome::AlreadyOff { said });
+            }
+            Ok(Follow::Refused(words)) => {
+                return Err(DeviceError::Refused {
+                    endpoint: self.endpoint(),
+                    problem: self.io.shown(&words),
+                });
             }
             Ok(Follow::Failed(words)) => words,
             Ok(Follow::Running) | Err(_) => format!("it has not ended within {time:?}"),
         };
-        OffOutcome::Unknown(DeviceError::Declined {
+        Ok(OffOutcome::Unknown(DeviceError::Declined {
             endpoint: self.endpoint(),
             problem: self
                 .io
                 .shown(&format!("the {} was taken, and {problem}", command.word())),
             way_out: "its outcome is read from the power".to_owned(),
-        })
+        }))
     }
 
     /// Time that was over before a request could be sent says nothing of what the provider makes of the credentials.

@@ -27,12 +27,24 @@ impl Credentials {
     /// # Errors
     /// [`CredentialsError::Value`] when no header can carry it.
     pub fn bearer(&self, key: &'static str) -> Result<HeaderValue, CredentialsError> {
+        self.token(key, "Bearer ")
+    }
+
+    /// The token of this key alone, for a header of its own, marked sensitive.
+    ///
+    /// # Errors
+    /// As [`Credentials::bearer`].
+    pub fn bare(&self, key: &'static str) -> Result<HeaderValue, CredentialsError> {
+        self.token(key, "")
+    }
+
+    fn token(&self, key: &'static str, scheme: &str) -> Result<HeaderValue, CredentialsError> {
         let token = self.value(key);
         if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             let problem = "it holds a space, or a character that is not ASCII: take a token of letters, digits and -._~+/=";
             return Err(self.refuse(key, problem));
         }
-        let header = Zeroizing::new(format!("Bearer {token}"));
+        let header = Zeroizing::new(format!("{scheme}{token}"));
         self.sensitive(key, &header)
     }
 

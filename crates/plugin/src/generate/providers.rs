@@ -73,6 +73,7 @@ fn proposal(driver: &str, machines: &str, nodes: &str, common: &Common) -> Resul
     let field = match driver {
         "openstack" => Some(("authURL", format!("https://{HOST}:5000/v3"))),
         "proxmox" => Some(("address", format!("https://{HOST}:8006"))),
+        "nutanix" => Some(("address", format!("https://{HOST}:9440"))),
         // Its address has a default.
         "hetznerCloud" => None,
         "aws" => Some(("region", REGION.to_owned())),
@@ -150,6 +151,11 @@ mod tests {
             node("w6", "metal3://ns/w6/m3m"),
             node("w7", "kubevirt://w7"),
             node("w8", "azure:///subscriptions/s"),
+            node("w7", "nutanix://4c4c4544-0042-3510-8054-b4c04f4e4e37"),
+            node(
+                "w8",
+                "xenorchestra://pool/4c4c4544-0042-3510-8054-b4c04f4e4e38",
+            ),
         ];
         let common = Common {
             ca_config_map: Some("vcenter-ca".to_owned()),
@@ -170,6 +176,8 @@ mod tests {
             "#   name: bare-metal-host",
             "#     namespace: namespace-of-the-machines",
             "#     address: https://HOST.example.com:6443",
+            "#     address: https://HOST.example.com:9440",
+            "# 1 node (w8): virtual machines of Xen Orchestra, by one FenceDevice.",
         ] {
             assert!(text.lines().any(|it| it == line), "{line}: {text}");
         }

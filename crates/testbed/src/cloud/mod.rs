@@ -10,10 +10,12 @@ pub mod hetzner;
 pub mod kube;
 pub mod kubevirt;
 pub mod metal3;
+pub mod nutanix;
 pub mod openstack;
 pub mod proxmox;
 pub mod vsphere;
 pub mod webhook;
+pub mod xapi;
 
 use std::{
     collections::HashMap,

@@ -1,5 +1,6 @@
 //! Signature Version 4: a request to AWS shows that its sender has the secret key, and never holds it.
 
+use super::super::spelling::encoded;
 use hmac::{Hmac, KeyInit, Mac};
 use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue};
@@ -114,18 +115,6 @@ pub(super) fn form(fields: &[(&str, &str)]) -> String {
         format!("{name}={value}")
     });
     fields.collect::<Vec<_>>().join("&")
-}
-
-/// Each byte but the unreserved ones of RFC 3986 as `%XX`.
-fn encoded(text: &str) -> String {
-    text.bytes().fold(String::new(), |mut text, byte| {
-        let is_plain = byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-        let _ = match is_plain {
-            true => write!(text, "{}", char::from(byte)),
-            false => write!(text, "%{byte:02X}"),
-        };
-        text
-    })
 }
 
 #[cfg(test)]

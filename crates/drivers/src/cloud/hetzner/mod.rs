@@ -8,7 +8,7 @@ mod facts;
 use super::account::Pace;
 use super::errors::{ANY_STATUS, Answers, Meaning, row, words_of_error};
 use super::io::Io;
-use super::kind::{CloudKind, Fields};
+use super::kind::addressed;
 use super::operation::{Follow, Operation};
 use super::words::Said;
 use super::{Machine, MachineId, Provider, Sent, foreign, unusable};
@@ -16,7 +16,7 @@ use crate::credentials::Credentials;
 use crate::http::{Call, Reply};
 use crate::{DeviceError, NodeFacts};
 use facts::{Action, Of, Server};
-use fencing_api::device::{HetznerCloudDriver, TlsSettings};
+use fencing_api::device::HetznerCloudDriver;
 use fencing_core::reading::Identity;
 use http::header::AUTHORIZATION;
 use http::{Method, StatusCode};
@@ -61,31 +61,12 @@ const ANSWERS: Answers = Answers {
 #[derive(Debug, Clone, Copy)]
 pub struct HetznerCloud;
 
-impl CloudKind for HetznerCloudDriver {
-    type Provider = HetznerCloud;
-    const KEYS: &'static [&'static str] = &KEYS;
-    const FIELDS: Fields = Fields {
-        address: "hetznerCloud.address",
-        ca: "hetznerCloud.tls.caRef",
-    };
-
-    fn url(&self) -> &str {
-        &self.address
-    }
-
-    fn certificate(&self) -> &TlsSettings {
-        &self.tls
-    }
-
-    fn provider(&self) -> HetznerCloud {
-        HetznerCloud
-    }
-
+addressed!(HetznerCloudDriver, HetznerCloud => HetznerCloud, KEYS, "hetznerCloud",
     fn check(credentials: &Credentials) -> Result<(), DeviceError> {
         credentials.bearer(KEYS[0])?;
         Ok(())
     }
-}
+);
 
 impl Provider for HetznerCloud {
     const NAME: &'static str = "hetznerCloud";
@@ -185,20 +166,13 @@ async fn switch(io: &mut Io, machine: &Machine, command: &str) -> Result<Sent, D
     let path = format!("{}/actions/{command}", machine.path);
     let call = Call::new(Method::POST, &path);
     let call = call.with_header(AUTHORIZATION, io.credentials().bearer(KEYS[0])?);
-    let (at, taken) = (&machine.at, StatusCode::CREATED);
-    let reply = match io.switch(at, &call, taken, &ANSWERS).await? {
-        Ok(reply) => reply,
-        Err(sent) => return Ok(sent),
-    };
     let id = machine.path.rsplit('/').next().unwrap_or_default();
-    let path = about(io, reply).and_then(|action: Action| {
-        let path = action.path(id);
-        path.map_err(|problem| io.protocol(at, &problem))
-    });
-    let at = at.clone();
-    Ok(path.map_or_else(Sent::Unclear, |path| {
-        Sent::Operation(Operation { at, path })
-    }))
+    let taken = StatusCode::CREATED;
+    io.order(&machine.at, &call, taken, &ANSWERS, |io, reply| {
+        let path = about::<Action>(io, reply)?.path(id);
+        path.map_err(|problem| io.protocol(&machine.at, &problem))
+    })
+    .await
 }
 
 async fn get<T: DeserializeOwned>(io: &mut Io, path: &str) -> Result<T, DeviceError> {

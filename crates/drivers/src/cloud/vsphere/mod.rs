@@ -9,15 +9,15 @@ mod soap;
 use super::account::Grant;
 use super::errors::{Answers, Meaning, row};
 use super::io::Io;
-use super::kind::{CloudKind, Fields};
+use super::kind::addressed;
 use super::operation::{Follow, Operation};
-use super::{Machine, MachineId, Provider, Sent, unusable};
+use super::spelling::spellings;
+use super::{Machine, MachineId, Provider, Sent, by_uuid, not_one};
 use crate::credentials::LOGIN as KEYS;
 use crate::http::{Call, Reply};
 use crate::{DeviceError, NodeFacts};
 use facts::Vm;
-use fencing_api::device::{TlsSettings, VsphereDriver};
-use fencing_core::reading::usable_uuid;
+use fencing_api::device::VsphereDriver;
 use http::header::COOKIE;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use soap::Content;
@@ -56,62 +56,27 @@ const ANSWERS: Answers = Answers {
 #[derive(Debug, Clone, Copy)]
 pub struct Vsphere;
 
-impl CloudKind for VsphereDriver {
-    type Provider = Vsphere;
-    const KEYS: &'static [&'static str] = &KEYS;
-    const FIELDS: Fields = Fields {
-        address: "vsphere.address",
-        ca: "vsphere.tls.caRef",
-    };
-
-    fn url(&self) -> &str {
-        &self.address
-    }
-
-    fn certificate(&self) -> &TlsSettings {
-        &self.tls
-    }
-
-    fn provider(&self) -> Vsphere {
-        Vsphere
-    }
-}
+addressed!(VsphereDriver, Vsphere => Vsphere, KEYS, "vsphere");
 
 impl Provider for Vsphere {
     const NAME: &'static str = "vsphere";
 
     /// `vsphere://UUID` of the cloud controller manager; without a provider ID the system UUID, which is the same one.
     fn machine(&self, node: &NodeFacts) -> Result<MachineId, DeviceError> {
-        let uuid = match node.provider_id.split_once("://") {
-            Some(("vsphere", uuid)) => uuid,
-            None if node.provider_id.is_empty() => &node.system_uuid,
-            _ => return Err(unusable(node, "driver `vsphere` needs vsphere://UUID")),
-        };
-        if usable_uuid(uuid).is_none() {
-            return Err(unusable(node, "no UUID of one machine stands in it"));
-        }
-        Ok(MachineId::of(node, uuid.to_lowercase()))
+        let needs = "driver `vsphere` needs vsphere://UUID";
+        by_uuid(node, "vsphere://", |rest| rest, needs)
     }
 
     async fn read(&self, io: &mut Io, id: &MachineId) -> Result<Machine, DeviceError> {
         let mut found = Vec::new();
-        for uuid in soap::spellings(&id.id) {
+        for uuid in spellings(&id.id) {
             let answer = ask(io, |content| soap::find(content, &uuid)).await?;
             found.extend(understood(io, facts::references(&answer))?);
         }
         found.sort();
         found.dedup();
         let (Some(vm), true) = (found.first(), found.len() == 1) else {
-            return Err(DeviceError::Declined {
-                endpoint: io.main().to_string(),
-                problem: format!(
-                    "{} VMs have the BIOS UUID {} of Node {}, which is no Off",
-                    found.len(),
-                    id.id,
-                    id.node
-                ),
-                way_out: "check the Node's `spec.providerID`, copies of its VM, and that the account may read it".to_owned(),
-            });
+            return Err(not_one(&io.main(), id, found.len()));
         };
         let answer = ask(io, |content| soap::read(content, vm)).await?;
         let vm = understood(io, facts::vm(&answer, vm))?;

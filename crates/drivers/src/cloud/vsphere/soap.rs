@@ -1,7 +1,6 @@
 //! The requests of vSphere's Web Services API (vim25).
 
 use crate::xml::escape;
-use fencing_core::reading::usable_uuid;
 
 /// What is read of a VM: all of `runtime`, because a server refuses a property that it does not know yet.
 const OF_VM: [&str; 5] = [
@@ -176,25 +175,4 @@ pub(super) fn task(content: &Content, task: &str) -> String {
         &object,
         "",
     )
-}
-
-/// The same UUID, as its 16 bytes were written or with the first three fields turned round: hardware 13 changed the order.
-pub(super) fn spellings(uuid: &str) -> Vec<String> {
-    let Some(bytes) = usable_uuid(uuid) else {
-        return Vec::new();
-    };
-    let text = |it: [u8; 16]| {
-        let digits: String = it.iter().map(|byte| format!("{byte:02x}")).collect();
-        let (a, rest) = digits.split_at(8);
-        let (b, rest) = rest.split_at(4);
-        let (c, rest) = rest.split_at(4);
-        let (d, e) = rest.split_at(4);
-        format!("{a}-{b}-{c}-{d}-{e}")
-    };
-    let [a, b, c, d, e, f, g, h, rest @ ..] = bytes;
-    let mut turned = [d, c, b, a, f, e, h, g, 0, 0, 0, 0, 0, 0, 0, 0];
-    turned[8..].copy_from_slice(&rest);
-    let mut both = vec![text(bytes), text(turned)];
-    both.dedup();
-    both
 }

@@ -153,8 +153,8 @@ fn the_machine_follows_from_the_provider_id_or_the_system_uuid() {
         assert_eq!(of(other), None, "{other}");
     }
     let turned = "44454c4c-4200-1035-8054-b4c04f4e4e31";
-    assert_eq!(soap::spellings(UUID), [UUID, turned]);
-    assert_eq!(soap::spellings("00112233").len(), 0);
+    assert_eq!(spellings(UUID), [UUID, turned]);
+    assert_eq!(spellings("00112233").len(), 0);
 }
 
 /// A vCenter that answers each request with the next of these.

@@ -3,10 +3,14 @@
 mod aws;
 mod columns;
 mod infra_cluster;
+mod nutanix;
+mod xapi;
 
 pub use aws::aws;
 pub use columns::{hetzner_cloud, openstack, proxmox, vsphere, webhook};
 pub use infra_cluster::{bare_metal_host, kubevirt};
+pub use nutanix::nutanix;
+pub use xapi::xapi;
 
 use super::cell::{BROADCAST, Bench, Cell, ENDLESS, SHORT, machine};
 use super::rows::Fault;

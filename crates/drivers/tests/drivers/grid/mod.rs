@@ -27,7 +27,7 @@ use verdict::Verdict;
 /// How a driver's device gets a fault.
 type Provoke = fn(Fault) -> Cell;
 /// The columns.
-const DRIVERS: [(&str, Provoke); 13] = [
+const DRIVERS: [(&str, Provoke); 15] = [
     ("redfish", redfish::provoke),
     ("ipmi", ipmi::provoke),
     ("pdu", pdu::provoke),
@@ -40,6 +40,8 @@ const DRIVERS: [(&str, Provoke); 13] = [
     ("aws", cloud::aws),
     ("kubevirt", cloud::kubevirt),
     ("bareMetalHost", cloud::bare_metal_host),
+    ("nutanix", cloud::nutanix),
+    ("xapi", cloud::xapi),
     ("webhook", cloud::webhook),
 ];
 
