@@ -1,5 +1,4 @@
-//! Commands in the documents. What needs nothing is run; of the rest it is known what it needs, and what it names exists: programs, targets of
-//! the Makefile, flags, kinds, fields, and what a patch writes.
+//! Commands in the documents: those that need nothing are run, and what others name exists (programs, targets, flags, kinds, fields, patches).
 //!
 //! A block says after its language what it needs: `run` nothing but this checkout, `lab` what `make lab` needs, `cluster` one with the operator in it
 //! (those are run by e2e/tests/e2e/book.rs, and the tutorial's by e2e/tests/e2e/prompt/tutorial.rs), `machine` a device, `tool` a program that is not
@@ -42,6 +41,7 @@ const NEEDS: [(&str, &[&str]); 4] = [
             "govc",
             "aws",
             "xe",
+            "az",
         ],
     ),
 ];

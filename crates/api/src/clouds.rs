@@ -111,6 +111,45 @@ pub struct AwsDriver {
     pub tls: TlsSettings,
 }
 
+/// Driver `azure`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    address_rules("address"), optional_address_rules("loginAddress"),
+].concat()))]
+pub struct AzureDriver {
+    /// URL of Azure Resource Manager, `https://host[:port]`: `https://management.usgovcloudapi.net` and `https://management.chinacloudapi.cn`
+    /// are those of other clouds. Tokens are asked for this address alone.
+    #[serde(default = "azure_public")]
+    #[schemars(length(max = 2048), extend("x-kubernetes-validations" = [origin("https://management.azure.com")]))]
+    pub address: String,
+
+    /// URL of Microsoft Entra ID, where the Secret is exchanged for a token, `https://host[:port]`. Needed only beside an `address` that is
+    /// none of the three clouds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2048), extend("x-kubernetes-validations" = [origin("https://login.microsoftonline.com")]))]
+    pub login_address: Option<String>,
+
+    /// The subscription of the machines: a Node whose provider ID names another one is refused. Without it every one is taken that the account
+    /// may see.
+    #[serde(rename = "subscriptionID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub subscription_id: Option<String>,
+
+    /// The resource group of the machines: a Node whose provider ID names another one is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub resource_group: Option<String>,
+
+    /// How the certificates of both services are checked.
+    #[serde(default)]
+    pub tls: TlsSettings,
+}
+
+fn azure_public() -> String {
+    "https://management.azure.com".to_owned()
+}
+
 /// Driver `nutanix`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::clouds::{
-    AwsDriver, HetznerCloudDriver, NutanixDriver, OpenstackDriver, ProxmoxDriver, VsphereDriver,
-    XapiDriver,
+    AwsDriver, AzureDriver, HetznerCloudDriver, NutanixDriver, OpenstackDriver, ProxmoxDriver,
+    VsphereDriver, XapiDriver,
 };
 use super::crd::{rule, rule_at};
 use super::fence_agent::FenceAgentDriver;
 use super::infra_clusters::{BareMetalHostDriver, KubevirtDriver};
-use super::later_drivers::{AzureDriver, GcpDriver};
+use super::later_drivers::GcpDriver;
 use super::pdu::PduDriver;
 use super::tls::TlsSettings;
 use super::webhook::WebhookDriver;
@@ -70,6 +70,9 @@ pub struct Drivers {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aws: Option<AwsDriver>,
 
+    /// Driver `azure`: virtual machines and scale set instances of Azure, found by the Node's provider ID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub azure: Option<AzureDriver>,
     /// Driver `kubevirt`: virtual machines of KubeVirt, found by the Node's provider ID, in an infrastructure cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubevirt: Option<KubevirtDriver>,
@@ -88,10 +91,6 @@ pub struct Drivers {
     /// Driver `gcp`: Compute Engine instances, found by the Node's provider ID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gcp: Option<GcpDriver>,
-
-    /// Driver `azure`: virtual machines, found by the Node's provider ID.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub azure: Option<AzureDriver>,
 }
 
 /// What a driver reads.
@@ -136,6 +135,7 @@ pub const KINDS: [Kind; 17] = [
         it.hetzner_cloud.is_some()
     }),
     kind("aws", Reads::Unnamed, |it| it.aws.is_some()).or_by_its_pod(),
+    kind("azure", Reads::Instance, |it| it.azure.is_some()).or_by_its_pod(),
     kind("kubevirt", Reads::Instance, |it| it.kubevirt.is_some()),
     kind("bareMetalHost", Reads::Unnamed, |it| {
         it.bare_metal_host.is_some()
@@ -145,7 +145,6 @@ pub const KINDS: [Kind; 17] = [
     kind("webhook", Reads::Instance, |it| it.webhook.is_some()),
     kind("manual", Reads::Human, |it| it.manual.is_some()),
     later("gcp", |it| it.gcp.is_some()),
-    later("azure", |it| it.azure.is_some()),
 ];
 
 const fn kind(name: &'static str, reads: Reads, is_set: fn(&Drivers) -> bool) -> Kind {

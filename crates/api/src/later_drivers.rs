@@ -16,17 +16,3 @@ pub struct GcpDriver {
     #[schemars(length(max = 253))]
     pub zone: Option<String>,
 }
-
-/// Driver `azure`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AzureDriver {
-    /// Subscription; without it the one in the Node's provider ID.
-    #[serde(rename = "subscriptionID", skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
-    pub subscription_id: Option<String>,
-    /// Resource group; without it the one in the Node's provider ID.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
-    pub resource_group: Option<String>,
-}

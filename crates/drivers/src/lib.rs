@@ -277,6 +277,7 @@ pub fn kind(spec: &FenceDeviceSpec) -> Option<&dyn DriverKind> {
         of(&drivers.vsphere),
         of(&drivers.proxmox),
         of(&drivers.aws),
+        of(&drivers.azure),
         of(&drivers.hetzner_cloud),
         of(&drivers.kubevirt),
         of(&drivers.bare_metal_host),

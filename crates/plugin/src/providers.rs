@@ -31,7 +31,7 @@ const PROVIDERS: [Provider; 11] = [
     provider("openstack", "instances of OpenStack", Some("openstack")),
     provider("proxmox", "virtual machines of Proxmox VE", Some("proxmox")),
     provider("aws", "EC2 instances", Some("aws")),
-    provider("azure", "virtual machines of Azure", None),
+    provider("azure", "virtual machines of Azure", Some("azure")),
     provider("gce", "instances of Compute Engine", None),
     provider("hcloud", "servers of Hetzner Cloud", Some("hetznerCloud")),
     provider("kubevirt", "virtual machines of KubeVirt", Some("kubevirt")),

@@ -5,6 +5,7 @@
 //! Debian and PyPI. The lab builds clusters around them; this crate knows neither Kubernetes nor anything of the operator's.
 
 mod actuator;
+pub mod azure_mgmt;
 pub mod bench;
 pub mod bmc;
 pub mod cloud;

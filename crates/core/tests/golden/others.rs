@@ -215,6 +215,12 @@ fn neighbours(rows: &mut Rows) {
         "a cloud",
         cloud.tainted(&["w4"], "node.cloudprovider.kubernetes.io/shutdown", ""),
     );
+    let azure = new().provided(&["w1", "w2"], "azure:///subscriptions/s");
+    let azure = azure.provided(&["w3"], "aws:///zone/i-1");
+    rows.one(
+        "Azure beside another cloud",
+        azure.tainted(&["w2"], "node.cloudprovider.kubernetes.io/shutdown", ""),
+    );
     rows.one(
         "a distribution that names nodes itself",
         new().provided(&["w1"], "k3s://w1"),

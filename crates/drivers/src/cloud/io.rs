@@ -283,8 +283,22 @@ impl Io {
         status: StatusCode,
         answers: &Answers,
     ) -> Result<Result<Reply, Sent>, DeviceError> {
+        self.switch_to_any(at, call, &[status], answers).await
+    }
+
+    /// The same where several statuses are a success.
+    ///
+    /// # Errors
+    /// As [`Io::switch`].
+    pub async fn switch_to_any(
+        &mut self,
+        at: &Address,
+        call: &Call,
+        statuses: &[StatusCode],
+        answers: &Answers,
+    ) -> Result<Result<Reply, Sent>, DeviceError> {
         let reply = self.command(at, call).await?;
-        match reply.status == status {
+        match statuses.contains(&reply.status) {
             true => Ok(Ok(reply)),
             false => {
                 let failed = self.failed(at, call, &reply, answers);

@@ -6,10 +6,12 @@
 
 pub mod account;
 pub mod aws;
+pub mod azure;
 pub mod errors;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod fleet;
+mod form;
 pub mod hetzner;
 pub mod io;
 mod jsonrpc;

@@ -12,6 +12,32 @@ pub struct Surroundings {
     pub role: Option<AwsRole>,
     /// What gives it the keys of a role, where it has none that it takes itself.
     pub agent: Option<AwsAgent>,
+    /// The identity of Azure that the process may take.
+    pub azure: Option<AzureIdentity>,
+    /// How it gets one of its own node, where it has none that it takes itself.
+    pub azure_node: AzureNode,
+}
+
+/// An identity of Azure, as workload identity gives it to the pods of an annotated service account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AzureIdentity {
+    /// Its tenant (`AZURE_TENANT_ID`).
+    pub tenant: String,
+    /// Its client ID (`AZURE_CLIENT_ID`).
+    pub client: String,
+    /// File with the token that shows who the process is (`AZURE_FEDERATED_TOKEN_FILE`); the kubelet writes it again before it ends.
+    pub token_file: PathBuf,
+    /// URL of Entra ID where it is not the one of the cloud (`AZURE_AUTHORITY_HOST`). Never a setting of a device: the token goes there.
+    pub authority: Option<String>,
+}
+
+/// What Azure's metadata service is asked for, on the operator's own node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AzureNode {
+    /// Client ID of one of several identities (`AZURE_CLIENT_ID`).
+    pub client: Option<String>,
+    /// URL of the service where it is not the usual one (`AZURE_POD_IDENTITY_AUTHORITY_HOST`).
+    pub metadata: Option<String>,
 }
 
 /// The agent of EKS Pod Identity, on the operator's own node.
@@ -41,6 +67,8 @@ impl Surroundings {
         let set = |name: &str| variable(name).filter(|it| (1..=TEXT_BYTES_MAX).contains(&it.len()));
         let agent = set("AWS_CONTAINER_CREDENTIALS_FULL_URI")
             .zip(set("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"));
+        let azure = set("AZURE_TENANT_ID").zip(set("AZURE_CLIENT_ID"));
+        let azure = azure.zip(set("AZURE_FEDERATED_TOKEN_FILE"));
         let role = set("AWS_ROLE_ARN").zip(set("AWS_WEB_IDENTITY_TOKEN_FILE"));
         Self {
             role: role.map(|(arn, file)| AwsRole {
@@ -52,6 +80,16 @@ impl Surroundings {
                 url,
                 token_file: file.into(),
             }),
+            azure: azure.map(|((tenant, client), file)| AzureIdentity {
+                tenant,
+                client,
+                token_file: file.into(),
+                authority: set("AZURE_AUTHORITY_HOST"),
+            }),
+            azure_node: AzureNode {
+                client: set("AZURE_CLIENT_ID"),
+                metadata: set("AZURE_POD_IDENTITY_AUTHORITY_HOST"),
+            },
         }
     }
 }
@@ -84,5 +122,27 @@ mod tests {
             Surroundings::of(|_| Some(String::new())),
             Surroundings::default()
         );
+    }
+
+    #[test]
+    fn an_identity_of_azure_needs_tenant_client_and_token() {
+        let all = [
+            "AZURE_TENANT_ID",
+            "AZURE_CLIENT_ID",
+            "AZURE_FEDERATED_TOKEN_FILE",
+        ];
+        let of = |missing: &'static str| {
+            Surroundings::of(move |it| {
+                (all.contains(&it) && it != missing).then(|| format!("the {it}"))
+            })
+        };
+        for missing in all {
+            assert_eq!(of(missing).azure, None, "{missing}");
+        }
+        let identity = of("").azure.expect("an identity");
+        assert_eq!(identity.client, "the AZURE_CLIENT_ID");
+        assert_eq!(identity.authority, None);
+        let node = of("AZURE_TENANT_ID").azure_node;
+        assert_eq!(node.client.as_deref(), Some("the AZURE_CLIENT_ID"));
     }
 }

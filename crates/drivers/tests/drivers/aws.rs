@@ -205,7 +205,7 @@ async fn a_role(peer: &Peer) {
         };
         let accounts = Accounts::in_these(Surroundings {
             role: Some(role),
-            agent: None,
+            ..Surroundings::default()
         });
         let [id, address] = peer.moto.instance(1).unwrap();
         peer.with(id, address, None, &Arc::new(accounts))

@@ -8,6 +8,7 @@
 
 mod agent;
 mod aws;
+mod azure;
 mod beside;
 mod bmc;
 mod bodies;

@@ -74,14 +74,14 @@ fn proposal(driver: &str, machines: &str, nodes: &str, common: &Common) -> Resul
         "openstack" => Some(("authURL", format!("https://{HOST}:5000/v3"))),
         "proxmox" => Some(("address", format!("https://{HOST}:8006"))),
         "nutanix" => Some(("address", format!("https://{HOST}:9440"))),
-        // Its address has a default.
-        "hetznerCloud" => None,
+        // Their addresses have a default.
+        "hetznerCloud" | "azure" => None,
         "aws" => Some(("region", REGION.to_owned())),
         "kubevirt" | "bareMetalHost" => Some(("address", format!("https://{HOST}:6443"))),
         _ => Some(("address", format!("https://{HOST}"))),
     };
     let to_write = match driver {
-        "hetznerCloud" => "S".to_owned(),
+        "hetznerCloud" | "azure" => "S".to_owned(),
         "aws" => format!("Write the region where {REGION} stands, and s"),
         "kubevirt" => {
             format!("Write address and namespace where {HOST} and {NAMESPACE} stand, and s")
@@ -150,7 +150,7 @@ mod tests {
             node("w5", "hcloud://4711"),
             node("w6", "metal3://ns/w6/m3m"),
             node("w7", "kubevirt://w7"),
-            node("w8", "azure:///subscriptions/s"),
+            node("w9", "azure:///subscriptions/s/resourceGroups/g"),
             node("w7", "nutanix://4c4c4544-0042-3510-8054-b4c04f4e4e37"),
             node(
                 "w8",
@@ -178,6 +178,8 @@ mod tests {
             "#     address: https://HOST.example.com:6443",
             "#     address: https://HOST.example.com:9440",
             "# 1 node (w8): virtual machines of Xen Orchestra, by one FenceDevice.",
+            "# 1 node (w9): virtual machines of Azure, by one FenceDevice.",
+            "#   azure: {}",
         ] {
             assert!(text.lines().any(|it| it == line), "{line}: {text}");
         }

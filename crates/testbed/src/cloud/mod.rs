@@ -5,6 +5,7 @@
 //! that.
 
 pub mod aws;
+pub mod azure;
 mod faults;
 pub mod hetzner;
 pub mod kube;
@@ -93,6 +94,11 @@ pub trait Page: Send + Sync + 'static {
 
     /// An error of its own, with this status and these words.
     fn error(&self, status: u16, words: &str) -> Answer;
+
+    /// The answer to whoever is not let in.
+    fn refused(&self, _: Wants) -> Answer {
+        self.error(401, "authentication failed")
+    }
 }
 
 /// A running provider with one machine. It ends when dropped.
@@ -204,7 +210,7 @@ impl<P: Page> Service<P> {
     async fn route(&self, call: &Call, wants: Wants, faults: &CloudFaults) -> Answer {
         let is_welcome = faults.access != Access::Refused && self.page.lets_in(wants, call);
         if !is_welcome {
-            return self.page.error(401, "authentication failed");
+            return self.page.refused(wants);
         }
         let taken = match wants {
             Wants::Switch(on) => self.switch(on, faults).await,

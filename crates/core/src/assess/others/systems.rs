@@ -2,7 +2,8 @@
 //!
 //! What each does was read in its own source in November 2026 (docs/comparison.md has the table): node-healthcheck-operator,
 //! self-node-remediation, fence-agents-remediation and machine-deletion-remediation of Medik8s, the MachineHealthChecks of OpenShift's
-//! Machine API and of Cluster API, the cloud-node-lifecycle controller of `k8s.io/cloud-provider`, kured, Rook's node watcher.
+//! Machine API and of Cluster API, the cloud-node-lifecycle controller of `k8s.io/cloud-provider` and cloud-provider-azure, kured, Rook's node
+//! watcher.
 
 use super::super::super::exclusions::KURED_ANNOTATIONS;
 use super::super::super::observed::{NodeView, OUT_OF_SERVICE};
@@ -44,9 +45,11 @@ const KURED_NEEDED_ANNOTATIONS: [&str; 2] = [
 /// Schemes of `spec.providerID` behind which no cloud deletes a Node: hosts of Metal3, and distributions that name a node themselves.
 const METAL3_SCHEMES: [&str; 2] = ["metal3", "baremetalhost"];
 const NO_CLOUD_SCHEMES: [&str; 3] = ["kind", "k3s", "rke2"];
+/// Azure's cloud controller, which does more than those of others.
+const AZURE_SCHEME: &str = "azure";
 
 /// All of them, in the order in which they are told.
-pub(super) const SYSTEMS: [System; 12] = [
+pub(super) const SYSTEMS: [System; 13] = [
     System {
         label: "somebody",
         name: "an unknown component",
@@ -136,17 +139,29 @@ pub(super) const SYSTEMS: [System; 12] = [
         here: metal3,
     },
     System {
+        label: "cloud-provider-azure",
+        name: "cloud-provider-azure",
+        group: None,
+        signs: |node| match is_azure(node) {
+            true => cloud_signs(node, |scheme| scheme == AZURE_SCHEME),
+            false => Vec::new(),
+        },
+        drivers: none,
+        does: "deletes a NotReady Node whose VM is gone, sets out-of-service by a cached power state, and removes it from a Ready node, also the operator's",
+        here: |_| {
+            "the first taint of the two stays; the operator leaves the other's alone, whose proof counts a hibernated VM as shut down"
+                .to_owned()
+        },
+    },
+    System {
         label: "cloud-controller-manager",
         name: "a cloud controller manager",
         group: None,
-        signs: |node| {
-            let is_cloud = |scheme: &str| {
+        signs: |node| match is_azure(node) {
+            true => Vec::new(),
+            false => cloud_signs(node, |scheme| {
                 !METAL3_SCHEMES.contains(&scheme) && !NO_CLOUD_SCHEMES.contains(&scheme)
-            };
-            let mut signs = scheme_sign(node, is_cloud);
-            signs.extend(taint_sign(node, SHUTDOWN_TAINT));
-            signs.extend(taint_sign(node, UNINITIALIZED_TAINT));
-            signs
+            }),
         },
         drivers: none,
         does: "deletes a NotReady Node whose cloud instance is gone, and taints one whose instance is shut down; some also set out-of-service",
@@ -223,6 +238,18 @@ fn medik8s_taint(node: &NodeView, is_own: impl Fn(&str) -> bool) -> Vec<String> 
 fn annotation_sign(node: &NodeView, key: &str) -> Vec<String> {
     let has = node.annotation_keys.iter().any(|one| one == key);
     sign_if(has, || format!("annotation {key}"))
+}
+
+fn is_azure(node: &NodeView) -> bool {
+    !scheme_sign(node, |scheme| scheme == AZURE_SCHEME).is_empty()
+}
+
+/// What a cloud controller manager leaves on a Node of its own.
+fn cloud_signs(node: &NodeView, is_own: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut signs = scheme_sign(node, is_own);
+    signs.extend(taint_sign(node, SHUTDOWN_TAINT));
+    signs.extend(taint_sign(node, UNINITIALIZED_TAINT));
+    signs
 }
 
 fn scheme_sign(node: &NodeView, is_own: impl Fn(&str) -> bool) -> Vec<String> {

@@ -1,12 +1,14 @@
 //! The faults of clouds and hypervisors: each of our own, over TLS, with a CA that is checked.
 
 mod aws;
+mod azure;
 mod columns;
 mod infra_cluster;
 mod nutanix;
 mod xapi;
 
 pub use aws::aws;
+pub use azure::azure;
 pub use columns::{hetzner_cloud, openstack, proxmox, vsphere, webhook};
 pub use infra_cluster::{bare_metal_host, kubevirt};
 pub use nutanix::nutanix;

@@ -27,7 +27,7 @@ use verdict::Verdict;
 /// How a driver's device gets a fault.
 type Provoke = fn(Fault) -> Cell;
 /// The columns.
-const DRIVERS: [(&str, Provoke); 15] = [
+const DRIVERS: [(&str, Provoke); 16] = [
     ("redfish", redfish::provoke),
     ("ipmi", ipmi::provoke),
     ("pdu", pdu::provoke),
@@ -38,6 +38,7 @@ const DRIVERS: [(&str, Provoke); 15] = [
     ("proxmox", cloud::proxmox),
     ("hetznerCloud", cloud::hetzner_cloud),
     ("aws", cloud::aws),
+    ("azure", cloud::azure),
     ("kubevirt", cloud::kubevirt),
     ("bareMetalHost", cloud::bare_metal_host),
     ("nutanix", cloud::nutanix),

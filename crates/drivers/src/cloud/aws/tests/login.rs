@@ -21,7 +21,7 @@ fn with_role(service: &Service, sts: &Service, file: &std::path::Path) -> Arc<dy
         secret: Default::default(),
         accounts: Arc::new(Accounts::in_these(Surroundings {
             role: Some(role),
-            agent: None,
+            ..Surroundings::default()
         })),
         ..service.parts(node(), &SECRET)
     };
@@ -89,8 +89,8 @@ async fn an_agent_of_pod_identity_is_asked_at_its_own_address_alone() {
             token_file: file.path().to_owned(),
         };
         let surroundings = Surroundings {
-            role: None,
             agent: Some(agent),
+            ..Surroundings::default()
         };
         let parts = Parts {
             credentials: Arc::new(Credentials::nobody()),
