@@ -42,6 +42,7 @@ const NEEDS: [(&str, &[&str]); 4] = [
             "aws",
             "xe",
             "az",
+            "gcloud",
         ],
     ),
 ];
@@ -91,10 +92,7 @@ fn commands(script: &str) -> Vec<String> {
     let (mut found, mut open) = (Vec::new(), String::new());
     for line in script.lines() {
         let line = line.split("  #").next().unwrap_or_default().trim_end();
-        match line.strip_suffix('\\') {
-            Some(line) => open.push_str(line),
-            None => open.push_str(line),
-        }
+        open.push_str(line.strip_suffix('\\').unwrap_or(line));
         let is_quoted = open.matches('\'').count() % 2 == 1;
         if !is_quoted && !line.ends_with('\\') {
             found.push(std::mem::take(&mut open));

@@ -178,8 +178,8 @@ fn devices(rows: &mut Rows) {
         &DeviceError::AmbiguousSystem { endpoint, found },
     );
     rows.row(
-        "a driver of a later version",
-        &DeviceError::Unsupported { driver: "gcp" },
+        "a driver of another version",
+        &DeviceError::Unsupported { driver: "none" },
     );
     machines(rows);
 }

@@ -150,6 +150,51 @@ fn azure_public() -> String {
     "https://management.azure.com".to_owned()
 }
 
+/// Driver `gcp`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = address_rules("endpoint")))]
+pub struct GcpDriver {
+    /// ID of the project with the instances, like `prod-4711`; not its number. A Node whose provider ID names another one is refused.
+    #[schemars(
+        length(max = 128),
+        extend("x-kubernetes-validations" = [
+            rule(
+                "self.matches('^([a-z0-9][-.a-z0-9]*:)?[a-z][-a-z0-9]*$')",
+                "must be the ID of a project, like 'prod-4711', and not its number",
+            ),
+        ])
+    )]
+    pub project: String,
+
+    /// What becomes of an instance with Local SSD disks, whose content a power-off would lose.
+    #[serde(rename = "localSSD", default)]
+    pub local_ssd: LocalSsd,
+
+    /// URL of the Compute Engine API, `https://host[:port]`. Another than Google's is a Private Service Connect endpoint, or a proxy of your own.
+    #[serde(default = "compute_engine")]
+    #[schemars(length(max = 2048), extend("x-kubernetes-validations" = [origin("https://compute.googleapis.com")]))]
+    pub endpoint: String,
+
+    /// How the certificate of the API is checked.
+    #[serde(default)]
+    pub tls: TlsSettings,
+}
+
+/// What becomes of an instance with disks that a power-off discards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum LocalSsd {
+    /// It is not powered off, and `READY` says so.
+    #[default]
+    Refuse,
+    /// It is powered off, and what is on these disks is lost.
+    Discard,
+}
+
+fn compute_engine() -> String {
+    "https://compute.googleapis.com".to_owned()
+}
+
 /// Driver `nutanix`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

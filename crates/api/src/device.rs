@@ -18,8 +18,8 @@ use super::drivers;
 use super::selector::LabelSelector;
 
 pub use super::clouds::{
-    AwsDriver, AzureDriver, HetznerCloudDriver, NutanixDriver, OpenstackDriver, ProxmoxDriver,
-    VsphereDriver, XapiDriver,
+    AwsDriver, AzureDriver, GcpDriver, HetznerCloudDriver, LocalSsd, NutanixDriver,
+    OpenstackDriver, ProxmoxDriver, VsphereDriver, XapiDriver,
 };
 pub use super::device_status::{
     BmcInfo, DeviceNodes, FenceDeviceStatus, PinnedSystem, PositiveControl, PowerState, Restarter,
@@ -28,7 +28,6 @@ pub use super::device_status::{
 pub use super::drivers::{Drivers, IpmiDriver, IpmiPrivilege, ManualDriver, Reads, RedfishDriver};
 pub use super::fence_agent::{FenceAgentDriver, FenceAgentParameter};
 pub use super::infra_clusters::{BareMetalHostDriver, KubevirtDriver};
-pub use super::later_drivers::GcpDriver;
 pub use super::pdu::PduDriver;
 pub use super::tls::{CaKind, CaReference, TlsSettings, TlsVerification};
 pub use super::webhook::{WebhookAuthentication, WebhookDriver};
@@ -109,7 +108,10 @@ pub struct FenceDeviceSpec {
 
     /// Secret in the operator's namespace with the keys `username` and `password`; for driver `pdu` those that `pdu.snmp.version`
     /// names, for `openstack` `applicationCredentialID` and `applicationCredentialSecret`, for `proxmox` `tokenID` (`user@realm!name`) and
-    /// `tokenSecret`, for `webhook` those that `webhook.authentication` names, for `kubevirt` and `bareMetalHost` `kubeconfig`, for `fenceAgent` those that its parameters name, for `nutanix` `apiKey` in their place, if it is there, and for `aws` `accessKeyID` and `secretAccessKey` (with `sessionToken` for temporary ones), for `azure` `tenantID`, `clientID` and `clientSecret`, both unless the operator's own pod has a role or an identity. Its annotation `nodefencing.io/allowed-hosts`, if it has one, lists the hosts that the Secret may be sent to,
+    /// `tokenSecret`, for `webhook` those that `webhook.authentication` names, for `kubevirt` and `bareMetalHost` `kubeconfig`, for `nutanix`
+    /// `apiKey` in place of the two, if it is there, and for `fenceAgent` those that its parameters name. Drivers `aws` (`accessKeyID` and
+    /// `secretAccessKey`, with `sessionToken` for temporary ones), `azure` (`tenantID`, `clientID` and `clientSecret`) and `gcp` (`key.json`) need
+    /// none where the operator's own pod has a role or an identity. Its annotation `nodefencing.io/allowed-hosts`, if it has one, lists the hosts that the Secret may be sent to,
     /// separated by commas: names as a FenceDevice has them, `*.` and a domain, IP addresses, ranges such as 10.20.0.0/16.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials_ref: Option<SecretReference>,

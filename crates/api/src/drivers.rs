@@ -12,13 +12,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::clouds::{
-    AwsDriver, AzureDriver, HetznerCloudDriver, NutanixDriver, OpenstackDriver, ProxmoxDriver,
-    VsphereDriver, XapiDriver,
+    AwsDriver, AzureDriver, GcpDriver, HetznerCloudDriver, NutanixDriver, OpenstackDriver,
+    ProxmoxDriver, VsphereDriver, XapiDriver,
 };
 use super::crd::{rule, rule_at};
 use super::fence_agent::FenceAgentDriver;
 use super::infra_clusters::{BareMetalHostDriver, KubevirtDriver};
-use super::later_drivers::GcpDriver;
 use super::pdu::PduDriver;
 use super::tls::TlsSettings;
 use super::webhook::WebhookDriver;
@@ -88,7 +87,7 @@ pub struct Drivers {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub xapi: Option<XapiDriver>,
 
-    /// Driver `gcp`: Compute Engine instances, found by the Node's provider ID.
+    /// Driver `gcp`: Compute Engine instances, found by the Node's provider ID, name and addresses. Needs `identityCheck: BestEffort`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gcp: Option<GcpDriver>,
 }
@@ -106,7 +105,7 @@ pub enum Reads {
     Outlets,
     /// What a human has seen.
     Human,
-    /// Nothing: the driver is for later versions.
+    /// Nothing: the FenceDevice has a driver of another version.
     Nothing,
 }
 
@@ -136,6 +135,7 @@ pub const KINDS: [Kind; 17] = [
     }),
     kind("aws", Reads::Unnamed, |it| it.aws.is_some()).or_by_its_pod(),
     kind("azure", Reads::Instance, |it| it.azure.is_some()).or_by_its_pod(),
+    kind("gcp", Reads::Unnamed, |it| it.gcp.is_some()).or_by_its_pod(),
     kind("kubevirt", Reads::Instance, |it| it.kubevirt.is_some()),
     kind("bareMetalHost", Reads::Unnamed, |it| {
         it.bare_metal_host.is_some()
@@ -144,7 +144,6 @@ pub const KINDS: [Kind; 17] = [
     kind("xapi", Reads::Instance, |it| it.xapi.is_some()),
     kind("webhook", Reads::Instance, |it| it.webhook.is_some()),
     kind("manual", Reads::Human, |it| it.manual.is_some()),
-    later("gcp", |it| it.gcp.is_some()),
 ];
 
 const fn kind(name: &'static str, reads: Reads, is_set: fn(&Drivers) -> bool) -> Kind {
@@ -165,10 +164,6 @@ impl Kind {
     }
 }
 
-const fn later(name: &'static str, is_set: fn(&Drivers) -> bool) -> Kind {
-    kind(name, Reads::Nothing, is_set)
-}
-
 impl Drivers {
     /// Those that are set: exactly one, unless no rule has checked the object.
     pub fn set(&self) -> impl Iterator<Item = &'static Kind> {
@@ -176,18 +171,11 @@ impl Drivers {
     }
 }
 
-/// The drivers that this version has, or those for later ones.
-fn named(is_later: bool) -> impl Iterator<Item = &'static str> {
-    let kinds = KINDS.iter();
-    let kinds = kinds.filter(move |kind| (kind.reads == Reads::Nothing) == is_later);
-    kinds.map(|kind| kind.name)
-}
-
-/// `a, b or c`.
-fn joined(names: impl Iterator<Item = String>, last: &str) -> String {
-    let names: Vec<String> = names.collect();
+/// The names of all drivers, as `shown`: `a, b or c`.
+fn listed(shown: impl Fn(&str) -> String) -> String {
+    let names: Vec<String> = KINDS.iter().map(|kind| shown(kind.name)).collect();
     match names.split_last() {
-        Some((end, rest)) if !rest.is_empty() => format!("{} {last} {end}", rest.join(", ")),
+        Some((end, rest)) if !rest.is_empty() => format!("{} or {end}", rest.join(", ")),
         _ => names.concat(),
     }
 }
@@ -195,7 +183,7 @@ fn joined(names: impl Iterator<Item = String>, last: &str) -> String {
 /// The drivers that this version has, for a message: `a`, `b` or `c`.
 #[must_use]
 pub fn supported() -> String {
-    joined(named(false).map(|name| format!("`{name}`")), "or")
+    listed(|name| format!("`{name}`"))
 }
 
 /// A FenceDevice sets exactly one.
@@ -204,14 +192,9 @@ pub(super) fn exactly_one() -> Value {
         .iter()
         .map(|kind| format!("(has(self.{}) ? 1 : 0)", kind.name))
         .collect();
-    let listed = |is_later, last| joined(named(is_later).map(str::to_owned), last);
     rule(
         &format!("{} == 1", terms.join(" + ")),
-        &format!(
-            "must set exactly one driver: {} ({} are for later versions)",
-            listed(false, "or"),
-            listed(true, "and")
-        ),
+        &format!("must set exactly one driver: {}", listed(str::to_owned)),
     )
 }
 

@@ -31,7 +31,6 @@ pub mod fence;
 pub mod fence_agent;
 pub mod fence_status;
 pub mod infra_clusters;
-pub mod later_drivers;
 pub mod min_healthy;
 pub mod names;
 pub mod pdu;

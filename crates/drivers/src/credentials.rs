@@ -37,6 +37,8 @@ pub const ALLOWED_HOSTS_ANNOTATION: &str = "nodefencing.io/allowed-hosts";
 
 /// The key of a Secret with the key of an API. One that has it needs no user and no password.
 pub const API_KEY: &str = "apiKey";
+/// The key of a Secret with a key of a service account of Google Cloud: the file of JSON that Google gives.
+pub const KEY_FILE: &str = "key.json";
 
 /// Keys that a Secret need not have, of those that a driver asks for.
 pub const OPTIONAL_KEYS: [&str; 2] = ["sessionToken", API_KEY];

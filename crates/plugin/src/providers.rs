@@ -32,7 +32,7 @@ const PROVIDERS: [Provider; 11] = [
     provider("proxmox", "virtual machines of Proxmox VE", Some("proxmox")),
     provider("aws", "EC2 instances", Some("aws")),
     provider("azure", "virtual machines of Azure", Some("azure")),
-    provider("gce", "instances of Compute Engine", None),
+    provider("gce", "instances of Compute Engine", Some("gcp")),
     provider("hcloud", "servers of Hetzner Cloud", Some("hetznerCloud")),
     provider("kubevirt", "virtual machines of KubeVirt", Some("kubevirt")),
     provider("metal3", "hosts of Metal3", Some("bareMetalHost")),

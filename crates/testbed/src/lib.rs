@@ -16,6 +16,7 @@ pub mod exchange;
 pub mod fakepve;
 pub mod fence_agent;
 pub mod fetch;
+pub mod google_compute;
 pub mod hcloud;
 pub mod https;
 pub mod ipmi;

@@ -235,10 +235,10 @@ async fn settings_that_cannot_be_used_name_the_field() {
 async fn a_driver_of_a_later_version_is_said_to_be_one() {
     let cluster = Cluster::new().await;
     let error = cluster
-        .error(&device("bmc", json!({"nodeName": "w1", "gcp": {}})))
+        .error(&device("bmc", json!({"nodeName": "w1", "azure": {}})))
         .await;
     assert_eq!(error.reason(), "Unsupported");
-    assert!(error.to_string().contains("`gcp`"), "{error}");
+    assert!(error.to_string().contains("`azure`"), "{error}");
 }
 
 #[tokio::test]

@@ -21,8 +21,9 @@ type Answers = HashMap<String, Vec<(String, String, String)>>;
 pub(crate) const HANGS_UP: &str = "hangs up";
 pub(crate) const SAYS_NOTHING: &str = "says nothing";
 
-/// Stands in an answer for the `requestID` of the request.
+/// Stands in an answer for the `requestID` of the request, or the `requestId` of its path, which is the end of that and no part of its name here.
 pub(crate) const REQUEST_ID: &str = "$requestID";
+const REQUEST_ID_OF_PATH: &str = "requestId=";
 
 /// A service.
 pub(crate) struct Service {
@@ -120,13 +121,14 @@ async fn serve(stream: TcpStream, answers: &Mutex<Answers>, asked: &Mutex<Vec<St
         let body = String::from_utf8(body).expect("text");
         lock(asked).push(format!("{head}{body}"));
         let document = serde_json::from_str::<Value>(&body).unwrap_or_default();
-        let id = document["requestID"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
         // A call of JSON-RPC has its method behind the path.
         request.extend(document["method"].as_str());
         let request = request.join(" ");
+        let (request, own) = match request.split_once(REQUEST_ID_OF_PATH) {
+            Some((path, id)) => (format!("{path}{REQUEST_ID_OF_PATH}"), id.to_owned()),
+            None => (request, String::new()),
+        };
+        let id = document["requestID"].as_str().map_or(own, str::to_owned);
         let answer = match lock(answers).get_mut(&request) {
             Some(all) if all.len() > 1 => all.remove(0),
             Some(all) => all[0].clone(),

@@ -338,9 +338,11 @@ impl Io {
         answers: &Answers,
     ) -> Failed {
         let (code, message) = (answers.words)(reply);
+        // What is behind it says which fields are wanted, and no person looks for those.
+        let path = call.path.split('?').next().unwrap_or_default();
         Failed {
             endpoint: at.to_string(),
-            request: self.shown(&format!("{} {}", call.method, call.path)),
+            request: self.shown(&format!("{} {path}", call.method)),
             status: reply.status.as_u16(),
             code: self.shown(&code),
             message: self.shown(&message),

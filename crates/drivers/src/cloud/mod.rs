@@ -12,6 +12,7 @@ pub mod errors;
 pub(crate) mod fixtures;
 mod fleet;
 mod form;
+pub mod gcp;
 pub mod hetzner;
 pub mod io;
 mod jsonrpc;

@@ -5,6 +5,9 @@ use std::path::PathBuf;
 /// Longest text of a variable, in bytes.
 const TEXT_BYTES_MAX: usize = 2048;
 
+/// Where Google's metadata service is, for whoever runs there.
+const GOOGLE_METADATA: &str = "169.254.169.254";
+
 /// What the environment gives.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Surroundings {
@@ -16,6 +19,8 @@ pub struct Surroundings {
     pub azure: Option<AzureIdentity>,
     /// How it gets one of its own node, where it has none that it takes itself.
     pub azure_node: AzureNode,
+    /// Where a metadata service gives it tokens of Google's: IP address, and port where it is another than 80. None: it asks none.
+    pub google: Option<String>,
 }
 
 /// An identity of Azure, as workload identity gives it to the pods of an annotated service account.
@@ -90,6 +95,8 @@ impl Surroundings {
                 client: set("AZURE_CLIENT_ID"),
                 metadata: set("AZURE_POD_IDENTITY_AUTHORITY_HOST"),
             },
+            // No variable says that there is one: who names no Secret has said so. Google's own programs read this variable, too.
+            google: Some(set("GCE_METADATA_HOST").unwrap_or_else(|| GOOGLE_METADATA.to_owned())),
         }
     }
 }
@@ -103,11 +110,10 @@ mod tests {
         let of = |names: &'static [&'static str]| {
             Surroundings::of(move |it| names.contains(&it).then(|| format!("the {it}")))
         };
-        assert_eq!(of(&["AWS_ROLE_ARN"]), Surroundings::default());
-        assert_eq!(
-            of(&["AWS_WEB_IDENTITY_TOKEN_FILE"]),
-            Surroundings::default()
-        );
+        for half in ["AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"] {
+            let of = Surroundings::of(|it| (it == half).then(|| "half".to_owned()));
+            assert_eq!((of.role, of.agent), (None, None), "{half}");
+        }
         let role = of(&["AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"]).role;
         let role = role.expect("a role");
         assert_eq!(role.arn, "the AWS_ROLE_ARN");
@@ -118,10 +124,20 @@ mod tests {
         ]);
         let agent = agent.agent.expect("an agent");
         assert_eq!(agent.url, "the AWS_CONTAINER_CREDENTIALS_FULL_URI");
-        assert_eq!(
-            Surroundings::of(|_| Some(String::new())),
-            Surroundings::default()
-        );
+        let empty = Surroundings::of(|_| Some(String::new()));
+        assert_eq!((empty.role, empty.agent), (None, None));
+    }
+
+    #[test]
+    fn the_metadata_service_is_at_its_own_address_unless_a_variable_says_otherwise() {
+        let of = |value: Option<&str>| {
+            let value = value.map(str::to_owned);
+            Surroundings::of(|it| value.clone().filter(|_| it == "GCE_METADATA_HOST")).google
+        };
+        assert_eq!(of(None).as_deref(), Some("169.254.169.254"));
+        assert_eq!(of(Some("")).as_deref(), Some("169.254.169.254"));
+        assert_eq!(of(Some("127.0.0.1:988")).as_deref(), Some("127.0.0.1:988"));
+        assert_eq!(Surroundings::default().google, None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Keeps out of sight what a device repeats of its own credentials: a BMC, or a proxy before it, may show the request that it refuses.
 
 use super::kubeconfig::{AUTHORITY, SERVER};
-use super::{CERTIFICATE, Credentials};
+use super::{CERTIFICATE, Credentials, KEY_FILE};
 use crate::error::printable;
 use zeroize::Zeroizing;
 
@@ -33,9 +33,11 @@ impl Credentials {
 
     /// As a text shows them: as they are, and inside of JSON.
     fn secrets(&self) -> Vec<Zeroizing<String>> {
-        // No device sees the key of a client's certificate, so that none can repeat it. Where a kubeconfig leads to is no secret.
+        // No device sees the key of a client's certificate, nor one that signs tokens, so that none can repeat it. Where a kubeconfig leads to is
+        // no secret.
         let is_open = ["username", SERVER, AUTHORITY];
-        let is_sent = |key: &str| !is_open.contains(&key) && !CERTIFICATE.contains(&key);
+        let is_kept = |key: &str| CERTIFICATE.contains(&key) || key == KEY_FILE;
+        let is_sent = |key: &str| !is_open.contains(&key) && !is_kept(key);
         let values = self.values.iter().filter(|(key, _)| is_sent(key));
         let mut secrets: Vec<Zeroizing<String>> = Vec::new();
         for (_, value) in values {

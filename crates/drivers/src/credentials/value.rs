@@ -1,15 +1,15 @@
 //! One value of a Secret, as somebody has written it.
 
-use super::{CERTIFICATE, CredentialsError, KUBECONFIG, VALUE_BYTES_MAX};
+use super::{CERTIFICATE, CredentialsError, KEY_FILE, KUBECONFIG, VALUE_BYTES_MAX};
 use std::collections::BTreeMap;
 use zeroize::Zeroizing;
 
-/// Longest certificate, or its key, in bytes: a chain of three with long RSA keys.
-const PEM_BYTES_MAX: usize = 16 << 10;
+/// Longest certificate, or its key, or file with a key, in bytes: a chain of three with long RSA keys.
+const FILE_BYTES_MAX: usize = 16 << 10;
 /// Longest kubeconfig in bytes: an authority, such a certificate and its key, in Base64.
 const KUBECONFIG_BYTES_MAX: usize = 64 << 10;
 
-/// One value: present, short enough, text on one line.
+/// One value: present, short enough, and text, on one line unless it is a file.
 pub(super) fn read(
     secret: &str,
     data: &BTreeMap<String, Vec<u8>>,
@@ -30,9 +30,10 @@ pub(super) fn read(
             key,
         });
     };
-    let has_lines = CERTIFICATE.contains(&key) || KUBECONFIG.contains(&key);
+    let is_file = CERTIFICATE.contains(&key) || key == KEY_FILE;
+    let has_lines = is_file || KUBECONFIG.contains(&key);
     let bytes_max = match key {
-        _ if CERTIFICATE.contains(&key) => PEM_BYTES_MAX,
+        _ if is_file => FILE_BYTES_MAX,
         _ if KUBECONFIG.contains(&key) => KUBECONFIG_BYTES_MAX,
         _ => VALUE_BYTES_MAX,
     };

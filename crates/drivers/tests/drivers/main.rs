@@ -16,6 +16,7 @@ mod certificates;
 mod confirm;
 mod device;
 mod fence_agent;
+mod gcp;
 mod grid;
 mod hetzner;
 mod infra_cluster;

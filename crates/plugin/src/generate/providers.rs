@@ -19,10 +19,11 @@ use serde_json::{Value, json};
 const NAMED_MAX: usize = 5;
 /// Stands for a host that is not known.
 const HOST: &str = "HOST.example.com";
-/// Stands for a region, which no provider ID may choose.
+/// Stands for a region, and for a project, which no provider ID may choose.
 const REGION: &str = "REGION";
 /// Stands for the namespace of virtual machines, which no provider ID names.
 const NAMESPACE: &str = "namespace-of-the-machines";
+const PROJECT: &str = "PROJECT";
 
 /// Proposes devices for the Nodes of this cluster.
 ///
@@ -78,6 +79,7 @@ fn proposal(driver: &str, machines: &str, nodes: &str, common: &Common) -> Resul
         "hetznerCloud" | "azure" => None,
         "aws" => Some(("region", REGION.to_owned())),
         "kubevirt" | "bareMetalHost" => Some(("address", format!("https://{HOST}:6443"))),
+        "gcp" => Some(("project", PROJECT.to_owned())),
         _ => Some(("address", format!("https://{HOST}"))),
     };
     let to_write = match driver {
@@ -86,6 +88,7 @@ fn proposal(driver: &str, machines: &str, nodes: &str, common: &Common) -> Resul
         "kubevirt" => {
             format!("Write address and namespace where {HOST} and {NAMESPACE} stand, and s")
         }
+        "gcp" => format!("Write the ID of the project where {PROJECT} stands, and s"),
         _ => format!("Write the address where {HOST} stands, and s"),
     };
     let kind = KINDS.iter().find(|kind| kind.name == driver);
@@ -147,6 +150,7 @@ mod tests {
             node("w1", "vsphere://4c4c4544-0042-3510-8054-b4c04f4e4e31"),
             node("w2", "vsphere://4c4c4544-0042-3510-8054-b4c04f4e4e32"),
             node("w3", "aws:///eu-1a/i-0"),
+            node("w4", "gce://prod-4711/europe-west3-a/w4"),
             node("w5", "hcloud://4711"),
             node("w6", "metal3://ns/w6/m3m"),
             node("w7", "kubevirt://w7"),
@@ -180,10 +184,11 @@ mod tests {
             "# 1 node (w8): virtual machines of Xen Orchestra, by one FenceDevice.",
             "# 1 node (w9): virtual machines of Azure, by one FenceDevice.",
             "#   azure: {}",
+            "# 1 node (w10): instances of Compute Engine, by one FenceDevice.",
+            "#     project: PROJECT",
         ] {
             assert!(text.lines().any(|it| it == line), "{line}: {text}");
         }
-        assert!(text.contains("(w8): virtual machines of Azure, for which this version has"));
         let none = proposals(&[node("w4", "")], &common).expect("proposals");
         assert!(none.devices.is_empty() && none.after.len() == 1);
     }

@@ -7,6 +7,7 @@
 pub mod aws;
 pub mod azure;
 mod faults;
+pub mod gcp;
 pub mod hetzner;
 pub mod kube;
 pub mod kubevirt;

@@ -249,7 +249,7 @@ fn errors_show_in_the_condition_that_they_are_about() {
         (garbage, "True", "Unknown", "ProtocolError"),
         (cluster, "Unknown", "Unknown", "ClusterUnavailable"),
         (
-            DeviceError::Unsupported { driver: "gcp" },
+            DeviceError::Unsupported { driver: "none" },
             "Unknown",
             "Unknown",
             "Unsupported",

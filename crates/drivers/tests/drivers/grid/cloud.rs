@@ -3,6 +3,7 @@
 mod aws;
 mod azure;
 mod columns;
+mod gcp;
 mod infra_cluster;
 mod nutanix;
 mod xapi;
@@ -10,6 +11,7 @@ mod xapi;
 pub use aws::aws;
 pub use azure::azure;
 pub use columns::{hetzner_cloud, openstack, proxmox, vsphere, webhook};
+pub use gcp::gcp;
 pub use infra_cluster::{bare_metal_host, kubevirt};
 pub use nutanix::nutanix;
 pub use xapi::xapi;
@@ -283,6 +285,8 @@ impl<P: Page> Column<P> {
         let value = |(index, (key, value)): (usize, &(&'static str, &'static str))| {
             let value = match spoils == Some(index) {
                 true if value.contains("$URL") => value.replace("token: ", "token: un"),
+                // Of a document it is whose key it is.
+                true if value.starts_with('{') => value.replace("fence@", "other@"),
                 true => value.replace('e', "f"),
                 false => (*value).to_owned(),
             };

@@ -27,7 +27,7 @@ use verdict::Verdict;
 /// How a driver's device gets a fault.
 type Provoke = fn(Fault) -> Cell;
 /// The columns.
-const DRIVERS: [(&str, Provoke); 16] = [
+const DRIVERS: [(&str, Provoke); 17] = [
     ("redfish", redfish::provoke),
     ("ipmi", ipmi::provoke),
     ("pdu", pdu::provoke),
@@ -39,6 +39,7 @@ const DRIVERS: [(&str, Provoke); 16] = [
     ("hetznerCloud", cloud::hetzner_cloud),
     ("aws", cloud::aws),
     ("azure", cloud::azure),
+    ("gcp", cloud::gcp),
     ("kubevirt", cloud::kubevirt),
     ("bareMetalHost", cloud::bare_metal_host),
     ("nutanix", cloud::nutanix),
