@@ -40,7 +40,6 @@ const NEEDS: [(&str, &[&str]); 4] = [
             "openstack",
             "govc",
             "aws",
-            "xe",
             "az",
             "gcloud",
         ],
