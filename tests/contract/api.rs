@@ -180,6 +180,10 @@ fn every_struct_fills_in_its_own_defaults() {
     for driver in [
         json!({"redfish": {"address": "https://a", "tls": {"caRef": {"name": "a"}}}}),
         json!({"pdu": {"address": "a", "model": "APCRackPDU2", "outlets": [1], "snmp": {}}}),
+        json!({"httpOutlet": {
+            "url": "https://a", "outlet": "0", "off": {"path": "/${outlet}"}, "watts": {"pointer": "/w"},
+            "status": {"path": "/", "pointer": "/${outlet}", "offValue": "0", "onValue": "1"},
+        }}),
         json!({"probe": {}}),
     ] {
         assert_same_defaults("FenceDevice", &driver);

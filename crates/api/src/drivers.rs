@@ -17,6 +17,7 @@ use super::clouds::{
 };
 use super::crd::{rule, rule_at};
 use super::fence_agent::FenceAgentDriver;
+use super::http_outlet::HttpOutletDriver;
 use super::infra_clusters::{BareMetalHostDriver, KubevirtDriver};
 use super::pdu::PduDriver;
 use super::tls::TlsSettings;
@@ -37,6 +38,10 @@ pub struct Drivers {
     /// Driver `pdu`: the outlets of a switched PDU, over SNMP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pdu: Option<PduDriver>,
+
+    /// Driver `httpOutlet`: a smart plug with an HTTP API.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http_outlet: Option<HttpOutletDriver>,
 
     /// Driver `fenceAgent`: a reviewed agent of the ClusterLabs collection, in the image with agents.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,16 +121,17 @@ pub struct Kind {
     pub name: &'static str,
     /// What it reads.
     pub reads: Reads,
-    /// May the operator's own pod be what opens it, so that it needs no Secret?
+    /// May the operator's own pod be what opens it, or nothing, so that it needs no Secret?
     pub opens_by_pod: bool,
     is_set: fn(&Drivers) -> bool,
 }
 
 /// All drivers, in the order in which they are listed for people.
-pub const KINDS: [Kind; 17] = [
+pub const KINDS: [Kind; 18] = [
     kind("redfish", Reads::Bmc, |it| it.redfish.is_some()),
     kind("ipmi", Reads::Bmc, |it| it.ipmi.is_some()),
     kind("pdu", Reads::Outlets, |it| it.pdu.is_some()),
+    kind("httpOutlet", Reads::Outlets, |it| it.http_outlet.is_some()).or_by_its_pod(),
     kind("fenceAgent", Reads::Outlets, |it| it.fence_agent.is_some()),
     kind("openstack", Reads::Instance, |it| it.openstack.is_some()),
     kind("vsphere", Reads::Instance, |it| it.vsphere.is_some()),
@@ -252,6 +258,12 @@ pub(super) fn rules() -> Vec<Value> {
         "`nodeName` must be set where `bareMetalHost.name` is: the host is one machine",
         ".nodeName",
     );
+    // A plug may let in everybody.
+    let of_a_plug = rule(
+        "!has(self.httpOutlet) || self.httpOutlet.authentication == 'None' || has(self.credentialsRef)",
+        "`credentialsRef` must be set for driver `httpOutlet`, unless `authentication` is 'None'",
+    );
+    let login = login.chain([of_a_plug]);
     let rules = login.chain(unnamed).chain(outlets).chain(fleet);
     rules.chain([host]).collect()
 }

@@ -30,6 +30,7 @@ pub mod drivers;
 pub mod fence;
 pub mod fence_agent;
 pub mod fence_status;
+pub mod http_outlet;
 pub mod infra_clusters;
 pub mod min_healthy;
 pub mod names;

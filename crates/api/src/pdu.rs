@@ -17,6 +17,11 @@ use super::crd::{rule, rule_at};
         ".address",
     ),
     rule_at(
+        "self.model == 'PoE' || !has(self.group)",
+        "`group` must be set for model 'PoE' alone",
+        ".group",
+    ),
+    rule_at(
         "(self.model == 'Generic') == has(self.generic)",
         "`generic` must be set for model 'Generic', and for no other",
         ".generic",
@@ -44,6 +49,11 @@ pub struct PduDriver {
     )]
     pub outlets: Vec<u32>,
 
+    /// Group of the ports of a PoE switch (`pethPsePortGroupIndex`): a box of a stack, or a module. Without it 1, as of a switch that is neither.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65_535))]
+    pub group: Option<u32>,
+
     /// The table of outlets of a PDU that is not among the models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generic: Option<OutletTable>,
@@ -57,7 +67,7 @@ fn snmp_port() -> u16 {
     161
 }
 
-/// Which table of outlets a PDU has. The names of the tables are those of APC's PowerNet-MIB.
+/// Which table of outlets a PDU has. The names of the tables are those of APC's PowerNet-MIB, and of the POWER-ETHERNET-MIB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum PduModel {
     /// APC rack PDU of the second generation, such as AP8xxx and APDU9xxx: `rPDU2OutletSwitched`.
@@ -66,6 +76,8 @@ pub enum PduModel {
     APCRackPDU,
     /// APC MasterSwitch, such as AP9xxx: `sPDUOutletCtl`.
     APCMasterSwitch,
+    /// PoE switch or midspan, whose ports are the outlets: `pethPsePortTable` of RFC 3621.
+    PoE,
     /// Any other, described by `generic`.
     Generic,
 }

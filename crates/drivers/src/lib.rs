@@ -272,6 +272,7 @@ pub fn kind(spec: &FenceDeviceSpec) -> Option<&dyn DriverKind> {
         of(&drivers.redfish),
         of(&drivers.ipmi),
         of(&drivers.pdu),
+        of(&drivers.http_outlet),
         of(&drivers.fence_agent),
         of(&drivers.openstack),
         of(&drivers.vsphere),

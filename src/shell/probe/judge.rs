@@ -278,7 +278,11 @@ fn ready(finding: &Finding, duplicate: bool, identity: Option<&Part>, control: C
             (Some(words), _) => part(False, "PowerUnreadable", words),
             _ if !control.is_shown() => part(False, control.reason(), no_control(control, finding)),
             (None, Some(denied)) => {
-                let words = format!("{denied}; mode ConfirmOnly works");
+                let words = match denied {
+                    // What is wrong with the settings is so in each mode.
+                    DeviceError::Settings { .. } => denied.to_string(),
+                    _ => format!("{denied}; mode ConfirmOnly works"),
+                };
                 part(False, POWER_OFF_DENIED, words)
             }
             (None, None) => lasting(probe, finding.at),

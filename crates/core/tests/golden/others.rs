@@ -193,6 +193,16 @@ fn remediators(rows: &mut Rows) {
         "OpenShift with Machines",
         machines.annotated(&["w1", "w2", "w3", "w4"], "machine.openshift.io/machine"),
     );
+    let pacemaker = new().serves(&["etcd.openshift.io"]);
+    rows.one("two-node OpenShift before it has fenced", pacemaker);
+    let pacemaker = new().serves(&["etcd.openshift.io"]);
+    rows.one(
+        "two-node OpenShift that has fenced a node",
+        pacemaker
+            .tainted(&["w2"], OUT_OF_SERVICE, "nodeshutdown")
+            .annotated(&["w2"], "node.kubernetes.io/out-of-service-applied-by")
+            .annotated(&["w1"], "tnf-taint-probe"),
+    );
     rows.one(
         "Cluster API, managed from another cluster",
         new().annotated(&["w1"], "cluster.x-k8s.io/machine"),
@@ -220,6 +230,10 @@ fn neighbours(rows: &mut Rows) {
     rows.one(
         "Azure beside another cloud",
         azure.tainted(&["w2"], "node.cloudprovider.kubernetes.io/shutdown", ""),
+    );
+    rows.one(
+        "a cloud that writes no scheme",
+        new().provided(&["w1"], "i-0a1b2c3d4e5f60718"),
     );
     rows.one(
         "a distribution that names nodes itself",
@@ -303,6 +317,6 @@ fn the_most_that_can_be_told_is_not_cut() {
     }
     let (told, systems) = scene.told();
     let (_, message) = told.expect("it is told");
-    assert_eq!(systems.len(), 12);
+    assert_eq!(systems.len(), 13);
     assert!(message.contains("`kubectl get networkfences`"), "{message}");
 }

@@ -14,6 +14,7 @@ mod fleet;
 mod form;
 pub mod gcp;
 pub mod hetzner;
+pub mod http_outlet;
 pub mod io;
 mod jsonrpc;
 pub mod kind;
@@ -116,6 +117,8 @@ pub trait Provider: fmt::Debug + Send + Sync + Sized + 'static {
     const NAME: &'static str;
     /// How often an account may be asked.
     const PACE: Pace = Pace::USUAL;
+    /// Does it tell of a machine? An outlet does not: what it reads says nothing of the machine before a command of ours.
+    const READS_MACHINES: bool = true;
 
     /// The same with what the operator's own process was given to log in with.
     #[must_use]

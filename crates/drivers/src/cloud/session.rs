@@ -52,7 +52,7 @@ impl<P: Provider> FenceSession for Session<P> {
     }
 
     fn seen(&self) -> Option<Reading> {
-        self.seen.clone()
+        self.seen.clone().filter(|_| P::READS_MACHINES)
     }
 
     fn force_off(&mut self) -> BoxFuture<'_, Result<OffOutcome, DeviceError>> {

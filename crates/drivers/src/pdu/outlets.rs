@@ -8,12 +8,16 @@
 //! 3.8.6 of 2006). The example of a generic table, in the API's documentation and in the tests, is `outletSwitchControlTable` of
 //! Raritan's PDU2-MIB (revision 2022-09-21), a row of which is a PDU and an outlet: `switchingOperation` takes off (0), on (1), cycle (2),
 //! and `outletSwitchingState` is a `SensorStateEnumeration`, in which on is 7 and off is 8.
+//!
+//! A port of a PoE switch is an outlet as well: RFC 3621 has a table of them, a row of which is a group and a port.
 
 use super::snmp::{Binding, Oid, Value};
 use crate::error::printable;
 use fencing_api::pdu::{OutletTable, PduDriver, PduModel};
 use fencing_core::reading::PowerState;
 
+/// The group of the ports of a switch that is neither stacked nor made of modules (RFC 3621).
+const ONLY_GROUP: u32 = 1;
 /// Stands for the outlet in an object identifier of the settings.
 const PLACEHOLDER: &str = "${outlet}";
 /// Longest text of a reading in characters.
@@ -21,50 +25,67 @@ const RAW_CHARACTERS_MAX: usize = 63;
 /// Longest text of one outlet that is kept in it, in characters.
 const WORD_CHARACTERS_MAX: usize = 16;
 /// What the tables of APC are told to switch an outlet off now: `immediateOff (2)`, in the oldest one `outletOff (2)`. The numbers of
-/// delayed commands and of reboots differ from table to table, and none of them is ever sent.
-const APC_OFF_COMMAND: i32 = 2;
-/// And to switch it on now: `immediateOn (1)`, in the oldest one `outletOn (1)`.
-const APC_ON_COMMAND: i32 = 1;
-/// What their columns of pending commands hold when there is one, and when there is none: `commandPending (1)`,
-/// `noCommandPending (2)`. Two of the tables have `commandPendingUnknown (3)`, too, of which the MIB says that everything should be shut
-/// down and the PDU power-cycled: that is not off.
-const APC_PENDING: i32 = 1;
-const APC_NONE_PENDING: i32 = 2;
+/// delayed commands and of reboots differ from table to table, and none of them is ever sent. A port of PoE is told false (2).
+const OFF_COMMAND: i32 = 2;
+/// And to switch it on now: `immediateOn (1)`, in the oldest one `outletOn (1)`; true (1).
+const ON_COMMAND: i32 = 1;
+/// What their columns of pending commands hold when there is one, and when there is none: `commandPending (1)`, `noCommandPending (2)`; of
+/// PoE true (1) and false (2). Two of APC's tables have `commandPendingUnknown (3)`, too, of which the MIB says that everything should be
+/// shut down and the PDU power-cycled: that is not off.
+const PENDING: i32 = 1;
+const NONE_PENDING: i32 = 2;
 
-/// A table of APC's PowerNet-MIB: three columns, of which an outlet is a row. A delayed or rebooting outlet reads off and comes
-/// back by itself; its pending command says so.
-struct ApcTable {
+/// A table of a MIB: three columns, of which an outlet is a row. An outlet of APC that is delayed or rebooting reads off and comes back by itself;
+/// its pending command says so.
+struct MibTable {
     control: &'static str,
     status: &'static str,
     pending: &'static str,
+    /// What a pending command is called beside an off.
+    pending_word: &'static str,
     off: i32,
     on: i32,
 }
 
 /// `rPDU2OutletSwitchedControlCommand`, `rPDU2OutletSwitchedStatusState` (off 1, on 2), `rPDU2OutletSwitchedStatusCommandPending`.
-const RPDU2: ApcTable = ApcTable {
+const RPDU2: MibTable = MibTable {
     control: "1.3.6.1.4.1.318.1.1.26.9.2.4.1.5",
     status: "1.3.6.1.4.1.318.1.1.26.9.2.3.1.5",
     pending: "1.3.6.1.4.1.318.1.1.26.9.2.3.1.6",
+    pending_word: "pending",
     off: 1,
     on: 2,
 };
 /// `rPDUOutletControlOutletCommand`, `rPDUOutletStatusOutletState` (`outletStatusOn` 1, `outletStatusOff` 2),
 /// `rPDUOutletStatusCommandPending`.
-const RPDU: ApcTable = ApcTable {
+const RPDU: MibTable = MibTable {
     control: "1.3.6.1.4.1.318.1.1.12.3.3.1.1.4",
     status: "1.3.6.1.4.1.318.1.1.12.3.5.1.1.4",
     pending: "1.3.6.1.4.1.318.1.1.12.3.5.1.1.5",
+    pending_word: "pending",
     off: 2,
     on: 1,
 };
 /// `sPDUOutletCtl`, which is read and written (`outletOn` 1, `outletOff` 2, `outletUnknown` 4), and `sPDUOutletPending`.
-const SPDU: ApcTable = ApcTable {
+const SPDU: MibTable = MibTable {
     control: "1.3.6.1.4.1.318.1.1.4.4.2.1.3",
     status: "1.3.6.1.4.1.318.1.1.4.4.2.1.3",
     pending: "1.3.6.1.4.1.318.1.1.4.4.2.1.2",
+    pending_word: "pending",
     off: 2,
     on: 1,
+};
+/// `pethPsePortTable` of the POWER-ETHERNET-MIB (RFC 3621): `pethPsePortAdminEnable` is written and read (true 1, false 2), and
+/// `pethPsePortDetectionStatus` says what is so (disabled 1, searching 2, deliveringPower 3, fault 4, test 5, otherFault 6). A port that is
+/// still enabled may power up by itself, as if a command were pending: off is disabled and not enabled, and `searching`, which stands for any
+/// state of a port but these, is not off.
+const POE: MibTable = MibTable {
+    control: "1.3.6.1.2.1.105.1.1.1.3",
+    status: "1.3.6.1.2.1.105.1.1.1.6",
+    pending: "1.3.6.1.2.1.105.1.1.1.3",
+    pending_word: "enabled",
+    off: 1,
+    on: 3,
 };
 
 /// `outletSwitchControlEntry`: a column, a PDU and an outlet follow. The PDU is 1, or 0 (the main controller) where only one is there,
@@ -92,6 +113,9 @@ pub struct Outlets {
     on_command: Option<i32>,
     off: i32,
     on: i32,
+    pending_word: &'static str,
+    /// The group of the ports of a PoE switch.
+    group: Option<u32>,
 }
 
 impl Outlets {
@@ -104,10 +128,12 @@ impl Outlets {
             let problem = "it is empty; name every outlet that feeds the machine";
             return Err(("pdu.outlets", problem.to_owned()));
         }
+        let group = driver.group.unwrap_or(ONLY_GROUP);
         let table = match (driver.model, &driver.generic) {
-            (PduModel::APCRackPDU2, _) => return Self::apc(&RPDU2, &driver.outlets),
-            (PduModel::APCRackPDU, _) => return Self::apc(&RPDU, &driver.outlets),
-            (PduModel::APCMasterSwitch, _) => return Self::apc(&SPDU, &driver.outlets),
+            (PduModel::APCRackPDU2, _) => return Self::of(&RPDU2, None, &driver.outlets),
+            (PduModel::APCRackPDU, _) => return Self::of(&RPDU, None, &driver.outlets),
+            (PduModel::APCMasterSwitch, _) => return Self::of(&SPDU, None, &driver.outlets),
+            (PduModel::PoE, _) => return Self::of(&POE, Some(group), &driver.outlets),
             (PduModel::Generic, Some(table)) => table,
             (PduModel::Generic, None) => {
                 let problem = "it must be set for model `Generic`";
@@ -117,9 +143,18 @@ impl Outlets {
         Self::generic(table, &driver.outlets)
     }
 
-    fn apc(table: &ApcTable, numbers: &[u32]) -> Result<Self, (&'static str, String)> {
+    fn of(
+        table: &MibTable,
+        group: Option<u32>,
+        numbers: &[u32],
+    ) -> Result<Self, (&'static str, String)> {
+        let row = |number: &u32| match group {
+            Some(group) => format!("{group}.{number}"),
+            None => number.to_string(),
+        };
         let cell = |column: &str, number: &u32| {
-            Oid::parse(&format!("{column}.{number}")).map_err(|problem| ("pdu.outlets", problem))
+            Oid::parse(&format!("{column}.{}", row(number)))
+                .map_err(|problem| ("pdu.outlets", problem))
         };
         let outlet = |number: &u32| {
             Ok(Outlet {
@@ -132,10 +167,12 @@ impl Outlets {
         };
         Ok(Self {
             list: numbers.iter().map(outlet).collect::<Result<_, _>>()?,
-            off_command: APC_OFF_COMMAND,
-            on_command: Some(APC_ON_COMMAND),
+            off_command: OFF_COMMAND,
+            on_command: Some(ON_COMMAND),
             off: table.off,
             on: table.on,
+            pending_word: table.pending_word,
+            group,
         })
     }
 
@@ -172,6 +209,8 @@ impl Outlets {
             on_command: table.control_on_value,
             off: table.status_off_value,
             on: table.status_on_value,
+            pending_word: "pending",
+            group: None,
         })
     }
 
@@ -190,7 +229,10 @@ impl Outlets {
             .and_then(|table| object.below(table))
         {
             Some([_, unit, outlet]) => format!("outlet {outlet}/unit {}", (*unit).max(1)),
-            _ => format!("outlet {number}"),
+            _ => match self.group {
+                Some(group) => format!("port {number}/group {group}"),
+                None => format!("outlet {number}"),
+            },
         };
         let objects = |outlet: &Outlet| {
             let objects = [&outlet.control, &outlet.status];
@@ -293,15 +335,16 @@ impl Outlets {
         match (state, pending) {
             (Some(Value::Integer(on)), _) if *on == self.on => (PowerState::On, "on".to_owned()),
             (Some(Value::Integer(off)), pending) if *off == self.off => match pending {
-                None | Some(Some(Value::Integer(APC_NONE_PENDING))) => {
+                None | Some(Some(Value::Integer(NONE_PENDING))) => {
                     (PowerState::Off, "off".to_owned())
                 }
-                Some(Some(Value::Integer(APC_PENDING))) => {
-                    (PowerState::Transitional, "off, pending".to_owned())
-                }
+                Some(Some(Value::Integer(PENDING))) => (
+                    PowerState::Transitional,
+                    format!("off, {}", self.pending_word),
+                ),
                 Some(other) => (
                     PowerState::Unknown,
-                    format!("off, pending {}", shown(other)),
+                    format!("off, {} {}", self.pending_word, shown(other)),
                 ),
             },
             (other, _) => (PowerState::Unknown, shown(other)),

@@ -19,6 +19,7 @@ mod fence_agent;
 mod gcp;
 mod grid;
 mod hetzner;
+mod http_outlet;
 mod infra_cluster;
 mod ipmi;
 mod levels;

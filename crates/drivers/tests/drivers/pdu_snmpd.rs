@@ -1,4 +1,4 @@
-//! The PDU driver against net-snmp's agent, which none of us wrote: both versions, four tables of outlets, and a memory that is
+//! The PDU driver against net-snmp's agent, which none of us wrote: both versions, five tables of outlets, and a memory that is
 //! thirty seconds old.
 
 use crate::agent::settings;
@@ -265,6 +265,7 @@ async fn every_table_of_outlets_is_switched_and_read() {
         json!({"model": "APCRackPDU"}),
         json!({"model": "APCMasterSwitch"}),
         raritan(json!([3, 7])),
+        json!({"model": "PoE"}),
     ] {
         for outlet in [3, 7] {
             rack.pdu.switch(outlet, true).unwrap();
@@ -277,6 +278,39 @@ async fn every_table_of_outlets_is_switched_and_read() {
         );
         assert!(!rack.pdu.is_on(3).unwrap() && !rack.pdu.is_on(7).unwrap());
     }
+}
+
+/// Ports of a PoE switch: what is off and looks for a device to power may power it at any moment.
+#[tokio::test]
+async fn a_port_of_poe_that_searches_is_not_off() {
+    let rack = Rack::new().await;
+    let driver = rack.v2c(json!({"model": "PoE"}));
+    let (before, after) = off(&driver).await.unwrap();
+    assert_eq!(
+        (before.state, before.raw.as_str()),
+        (PowerState::On, "3: on, 7: on")
+    );
+    assert!(after.is_off(), "{after:?}");
+    assert!(
+        rack.machine
+            .wait_until(false, Duration::from_secs(10))
+            .await
+    );
+    rack.pdu.search(true).unwrap();
+    let reading = driver.open().observe().await.unwrap();
+    assert_eq!(
+        (reading.state, reading.raw.as_str()),
+        (PowerState::Unknown, "3: 2, 7: 2")
+    );
+    // Another group has none of these ports.
+    let other = rack.v2c(json!({"model": "PoE", "group": 2}));
+    let error = other.open().prepare_off().await.unwrap_err();
+    assert_eq!(error.reason(), "SettingsInvalid");
+    rack.pdu.search(false).unwrap();
+    let mut session = driver.open();
+    session.prepare_on().await.unwrap();
+    session.power_on().await.unwrap();
+    assert!(rack.machine.wait_until(true, Duration::from_secs(10)).await);
 }
 
 #[tokio::test]

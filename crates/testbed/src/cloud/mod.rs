@@ -9,6 +9,7 @@ pub mod azure;
 mod faults;
 pub mod gcp;
 pub mod hetzner;
+pub mod http_outlet;
 pub mod kube;
 pub mod kubevirt;
 pub mod metal3;

@@ -177,6 +177,11 @@ impl Pdu {
         self.mark("mute", withholds)
     }
 
+    /// From now on a port of PoE that is off is enabled, and looks for a device to power, or not any more.
+    pub fn search(&self, searches: bool) -> Result<()> {
+        self.mark("searching", searches)
+    }
+
     fn mark(&self, name: &str, is_set: bool) -> Result<()> {
         let file = self.state(name);
         match is_set {
@@ -221,7 +226,8 @@ fn configuration(address: SocketAddr, states: &Path) -> Result<String> {
          sysobjectid .1.3.6.1.4.1.318.1.3.4.5\n\
          sysdescr Switched rack PDU of the lab\n\
          pass .1.3.6.1.4.1.318.1.1 /bin/sh {script} {states}\n\
-         pass .1.3.6.1.4.1.13742.6.4.1.2.1 /bin/sh {script} {states}\n"
+         pass .1.3.6.1.4.1.13742.6.4.1.2.1 /bin/sh {script} {states}\n\
+         pass .1.3.6.1.2.1.105.1.1.1 /bin/sh {script} {states}\n"
     ))
 }
 

@@ -2,8 +2,8 @@
 //!
 //! What each does was read in its own source in November 2026 (docs/comparison.md has the table): node-healthcheck-operator,
 //! self-node-remediation, fence-agents-remediation and machine-deletion-remediation of Medik8s, the MachineHealthChecks of OpenShift's
-//! Machine API and of Cluster API, the cloud-node-lifecycle controller of `k8s.io/cloud-provider` and cloud-provider-azure, kured, Rook's node
-//! watcher.
+//! Machine API and of Cluster API, the cloud-node-lifecycle controller of `k8s.io/cloud-provider` and cloud-provider-azure, kured, Rook's node watcher, and what the
+//! machine-config-operator of OpenShift puts on the nodes of a two-node cluster with fencing.
 
 use super::super::super::exclusions::KURED_ANNOTATIONS;
 use super::super::super::observed::{NodeView, OUT_OF_SERVICE};
@@ -36,6 +36,11 @@ const SELF_NODE_TAINT: &str = "remediation.medik8s.io/self-node-remediation";
 const SHUTDOWN_TAINT: &str = "node.cloudprovider.kubernetes.io/shutdown";
 const UNINITIALIZED_TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const OPENSHIFT_MACHINE: &str = "machine.openshift.io/machine";
+/// Two-node OpenShift with fencing: on the node that Pacemaker has fenced, and, from then on, on the one that did it.
+const PACEMAKER_ANNOTATIONS: [&str; 2] = [
+    "node.kubernetes.io/out-of-service-applied-by",
+    "tnf-taint-probe",
+];
 const CLUSTER_API_MACHINE: &str = "cluster.x-k8s.io/machine";
 /// kured's, if it runs with `--annotate-nodes`; stays after a reboot.
 const KURED_NEEDED_ANNOTATIONS: [&str; 2] = [
@@ -49,7 +54,7 @@ const NO_CLOUD_SCHEMES: [&str; 3] = ["kind", "k3s", "rke2"];
 const AZURE_SCHEME: &str = "azure";
 
 /// All of them, in the order in which they are told.
-pub(super) const SYSTEMS: [System; 13] = [
+pub(super) const SYSTEMS: [System; 14] = [
     System {
         label: "somebody",
         name: "an unknown component",
@@ -110,6 +115,21 @@ pub(super) const SYSTEMS: [System; 13] = [
         drivers: none,
         does: "deletes a node's Machine, and with it the Node",
         here: |_| deleted("the NodeHealthCheck that names it"),
+    },
+    System {
+        label: "openshift-two-node-fencing",
+        name: "two-node OpenShift with fencing (Pacemaker)",
+        group: Some("etcd.openshift.io"),
+        signs: |node| {
+            let all = PACEMAKER_ANNOTATIONS.iter();
+            all.flat_map(|key| annotation_sign(node, key)).collect()
+        },
+        drivers: none,
+        does: "fences the other node, sets out-of-service by a patch that removes all other taints, and removes it when the node is back",
+        here: |_| {
+            "Pacemaker wins: its patch removes the operator's claim, which ends the incident; exclude both nodes from this policy's `nodeSelector`"
+                .to_owned()
+        },
     },
     System {
         label: "openshift-machine-api",
@@ -247,9 +267,17 @@ fn is_azure(node: &NodeView) -> bool {
 /// What a cloud controller manager leaves on a Node of its own.
 fn cloud_signs(node: &NodeView, is_own: impl Fn(&str) -> bool) -> Vec<String> {
     let mut signs = scheme_sign(node, is_own);
+    // As the older cloud controllers of OpenStack and AWS write it.
+    signs.extend(sign_if(is_bare(&node.provider_id), || {
+        "`spec.providerID` without a scheme".to_owned()
+    }));
     signs.extend(taint_sign(node, SHUTDOWN_TAINT));
     signs.extend(taint_sign(node, UNINITIALIZED_TAINT));
     signs
+}
+
+fn is_bare(provider_id: &str) -> bool {
+    !provider_id.is_empty() && !provider_id.contains("://")
 }
 
 fn scheme_sign(node: &NodeView, is_own: impl Fn(&str) -> bool) -> Vec<String> {

@@ -81,6 +81,54 @@ fn the_tables_of_apc_are_those_of_its_mib() {
     }
 }
 
+/// RFC 3621: a port is off if it is disabled and not enabled; whatever else it does, it may have power, or get it.
+#[test]
+fn a_port_of_poe_is_off_by_both_of_its_columns() {
+    let port = json!({"model": "PoE", "outlets": [12]});
+    let ports = outlets(port.clone()).expect("a table");
+    let name = |binding: &Binding| binding.name.to_string();
+    let asked: Vec<_> = ports.question().iter().map(name).collect();
+    let column = |column: u32, row: &str| format!("1.3.6.1.2.1.105.1.1.1.{column}.{row}");
+    assert_eq!(asked, [column(6, "1.12"), column(3, "1.12")]);
+    let [off] = &ports.off(&ports.list()[0])[..] else {
+        panic!("one binding");
+    };
+    assert_eq!(
+        (name(off), &off.value),
+        (column(3, "1.12"), &Value::Integer(2))
+    );
+    let [on] = &ports.on(&ports.list()[0]).expect("a command")[..] else {
+        panic!("one binding");
+    };
+    assert_eq!(
+        (name(on), &on.value),
+        (column(3, "1.12"), &Value::Integer(1))
+    );
+    let (is_true, is_false) = (1, 2);
+    let (disabled, delivering) = (1, 3);
+    let of = |status, enabled| {
+        let values = [Value::Integer(status), Value::Integer(enabled)];
+        judged(&ports, &values)
+    };
+    assert_eq!(of(disabled, is_false), (PowerState::Off, "12: off".into()));
+    let enabled = (PowerState::Transitional, "12: off, enabled".into());
+    assert_eq!(of(disabled, is_true), enabled);
+    for is_enabled in [is_true, is_false] {
+        assert_eq!(of(delivering, is_enabled).0, PowerState::On);
+        // searching, fault, test, otherFault, and what the RFC does not know.
+        for status in [2, 4, 5, 6, 0, 7, -1] {
+            assert_eq!(of(status, is_enabled).0, PowerState::Unknown, "{status}");
+        }
+    }
+    assert_eq!(of(disabled, 3).0, PowerState::Unknown);
+    assert_eq!(ports.names(), ["port 12/group 1"]);
+    let mut stacked = port;
+    json_patch::merge(&mut stacked, &json!({"group": 3}));
+    let stacked = outlets(stacked).expect("a table");
+    assert_eq!(stacked.names(), ["port 12/group 3"]);
+    assert_eq!(name(&stacked.question()[0]), column(6, "3.12"));
+}
+
 #[test]
 fn a_generic_table_puts_the_outlet_into_its_objects() {
     let outlets = outlets(raritan()).unwrap();

@@ -27,10 +27,11 @@ use verdict::Verdict;
 /// How a driver's device gets a fault.
 type Provoke = fn(Fault) -> Cell;
 /// The columns.
-const DRIVERS: [(&str, Provoke); 17] = [
+const DRIVERS: [(&str, Provoke); 18] = [
     ("redfish", redfish::provoke),
     ("ipmi", ipmi::provoke),
     ("pdu", pdu::provoke),
+    ("httpOutlet", cloud::http_outlet),
     ("fenceAgent", fence_agent::provoke),
     ("manual", manual::provoke),
     ("openstack", cloud::openstack),
