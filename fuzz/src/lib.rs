@@ -4,6 +4,7 @@
 
 pub mod address;
 pub mod datagrams;
+pub mod libvirt;
 pub mod payloads;
 pub mod policy;
 pub mod redfish;

@@ -42,6 +42,8 @@ const NEEDS: [(&str, &[&str]); 4] = [
             "aws",
             "az",
             "gcloud",
+            "openssl",
+            "virsh",
         ],
     ),
 ];

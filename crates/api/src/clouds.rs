@@ -65,6 +65,36 @@ pub struct ProxmoxDriver {
     pub tls: TlsSettings,
 }
 
+/// Driver `libvirt`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    rule_at(
+        "!self.uri.contains('@')",
+        "must not contain user info ('@'): the certificate in the Secret of `credentialsRef` says who the operator is",
+        ".uri",
+    ),
+]))]
+pub struct LibvirtDriver {
+    /// URI of the hypervisor on one host, as libvirt's own clients have it: `qemu+tls://host[:port]/system`. The port is 16514 where none is
+    /// written.
+    #[schemars(
+        length(max = 2048),
+        extend("x-kubernetes-validations" = [
+            rule(
+                "self.contains('@') || self.matches(\
+                 '^[a-z][0-9a-z]*\\\\+tls://([0-9A-Za-z]([-.0-9A-Za-z]*[0-9A-Za-z])?|\\\\[[0-9A-Fa-f:.]+\\\\])(:[1-9][0-9]{0,4})?/[-._/0-9A-Za-z]*$')",
+                "must be HYPERVISOR+tls://host[:port]/PATH without query and placeholder, like 'qemu+tls://hv-1.example.com/system'",
+            ),
+        ])
+    )]
+    pub uri: String,
+
+    /// How the certificate of the host is checked.
+    #[serde(default)]
+    pub tls: TlsSettings,
+}
+
 /// Driver `hetznerCloud`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -18,7 +18,7 @@ use super::drivers;
 use super::selector::LabelSelector;
 
 pub use super::clouds::{
-    AwsDriver, AzureDriver, GcpDriver, HetznerCloudDriver, LocalSsd, NutanixDriver,
+    AwsDriver, AzureDriver, GcpDriver, HetznerCloudDriver, LibvirtDriver, LocalSsd, NutanixDriver,
     OpenstackDriver, ProxmoxDriver, VsphereDriver, XapiDriver,
 };
 pub use super::device_status::{
@@ -112,7 +112,7 @@ pub struct FenceDeviceSpec {
 
     /// Secret in the operator's namespace with the keys `username` and `password`; for driver `pdu` those that `pdu.snmp.version`
     /// names, for `openstack` `applicationCredentialID` and `applicationCredentialSecret`, for `proxmox` `tokenID` (`user@realm!name`) and
-    /// `tokenSecret`, for `webhook` and `httpOutlet` those that their `authentication` names, for `kubevirt` and `bareMetalHost` `kubeconfig`, for `nutanix`
+    /// `tokenSecret`, for `libvirt` `tls.crt` and `tls.key`, for `webhook` and `httpOutlet` those that their `authentication` names, for `kubevirt` and `bareMetalHost` `kubeconfig`, for `nutanix`
     /// `apiKey` in place of the two, if it is there, and for `fenceAgent` those that its parameters name. Drivers `aws` (`accessKeyID` and
     /// `secretAccessKey`, with `sessionToken` for temporary ones), `azure` (`tenantID`, `clientID` and `clientSecret`) and `gcp` (`key.json`) need
     /// none where the operator's own pod has a role or an identity. Its annotation `nodefencing.io/allowed-hosts`, if it has one, lists the hosts that the Secret may be sent to,

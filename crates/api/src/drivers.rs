@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::clouds::{
-    AwsDriver, AzureDriver, GcpDriver, HetznerCloudDriver, NutanixDriver, OpenstackDriver,
-    ProxmoxDriver, VsphereDriver, XapiDriver,
+    AwsDriver, AzureDriver, GcpDriver, HetznerCloudDriver, LibvirtDriver, NutanixDriver,
+    OpenstackDriver, ProxmoxDriver, VsphereDriver, XapiDriver,
 };
 use super::crd::{rule, rule_at};
 use super::fence_agent::FenceAgentDriver;
@@ -62,6 +62,10 @@ pub struct Drivers {
     /// Driver `proxmox`: virtual machines of Proxmox VE, found by the Node's provider ID, or by its system UUID and name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxmox: Option<ProxmoxDriver>,
+
+    /// Driver `libvirt`: domains of the hypervisor on one host, found by the Node's system UUID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub libvirt: Option<LibvirtDriver>,
 
     /// Driver `hetznerCloud`: servers of Hetzner Cloud, found by the Node's provider ID, name and addresses. Needs `identityCheck: BestEffort`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,7 +131,7 @@ pub struct Kind {
 }
 
 /// All drivers, in the order in which they are listed for people.
-pub const KINDS: [Kind; 18] = [
+pub const KINDS: [Kind; 19] = [
     kind("redfish", Reads::Bmc, |it| it.redfish.is_some()),
     kind("ipmi", Reads::Bmc, |it| it.ipmi.is_some()),
     kind("pdu", Reads::Outlets, |it| it.pdu.is_some()),
@@ -136,6 +140,7 @@ pub const KINDS: [Kind; 18] = [
     kind("openstack", Reads::Instance, |it| it.openstack.is_some()),
     kind("vsphere", Reads::Instance, |it| it.vsphere.is_some()),
     kind("proxmox", Reads::Instance, |it| it.proxmox.is_some()),
+    kind("libvirt", Reads::Instance, |it| it.libvirt.is_some()),
     kind("hetznerCloud", Reads::Unnamed, |it| {
         it.hetzner_cloud.is_some()
     }),

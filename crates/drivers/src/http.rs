@@ -12,7 +12,7 @@ mod call;
 mod connect;
 
 pub use call::Call;
-pub use connect::Target;
+pub use connect::{Dialled, Stream, Target, dial};
 
 use super::address::Address;
 use super::error::{CHECK_ADDRESS, DeviceError, UPDATE_FIRMWARE, printable};

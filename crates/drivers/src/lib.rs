@@ -280,6 +280,7 @@ pub fn kind(spec: &FenceDeviceSpec) -> Option<&dyn DriverKind> {
         of(&drivers.aws),
         of(&drivers.azure),
         of(&drivers.gcp),
+        of(&drivers.libvirt),
         of(&drivers.hetzner_cloud),
         of(&drivers.kubevirt),
         of(&drivers.bare_metal_host),

@@ -115,7 +115,11 @@ impl Authority {
         mut params: CertificateParams,
         usage: ExtendedKeyUsagePurpose,
     ) -> Result<Identity> {
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        // libvirt takes no certificate that says what it is for and leaves out the second.
+        params.key_usages = vec![
+            KeyUsagePurpose::DigitalSignature,
+            KeyUsagePurpose::KeyEncipherment,
+        ];
         params.extended_key_usages = vec![usage];
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer)?;

@@ -7,6 +7,7 @@ use super::Sent;
 use super::account::Account;
 use super::errors::{Answers, Failed, SEE_PROVIDER};
 use super::operation::Operation;
+use super::packets::Packets;
 use crate::DeviceError;
 use crate::address::{Address, AddressRules};
 use crate::cidr::Cidr;
@@ -30,10 +31,12 @@ const SERVICES_MAX: usize = 4;
 /// The requests of one session.
 #[derive(Debug)]
 pub struct Io {
-    target: Arc<Target>,
+    pub(super) target: Arc<Target>,
     clients: Vec<(Address, Client)>,
     /// The client of the last request.
     last: Option<usize>,
+    /// What carries the requests of a provider that does not speak HTTP.
+    pub(super) packets: Option<Packets>,
     /// Addresses beside the main one that the operator's own settings name.
     trusted: Vec<Address>,
     /// What all sessions with this login share.
@@ -49,6 +52,7 @@ impl Io {
             target,
             clients: Vec::new(),
             last: None,
+            packets: None,
             trusted: Vec::new(),
             account,
             clock,
@@ -107,7 +111,10 @@ impl Io {
     /// # Errors
     /// [`DeviceError`] when there is none to be had.
     pub async fn open(&mut self, at: &Address) -> Result<(), DeviceError> {
-        self.client(at)?.open().await
+        match &mut self.packets {
+            Some(packets) => packets.open().await,
+            None => self.client(at)?.open().await,
+        }
     }
 
     /// Sends a request that only reads, or a login, when it is the account's turn.
@@ -134,6 +141,9 @@ impl Io {
     /// May any byte of the last request have left this host?
     #[must_use]
     pub fn sent(&self) -> bool {
+        if let Some(packets) = &self.packets {
+            return packets.sent();
+        }
         let last = self.last.and_then(|at| self.clients.get(at));
         last.is_some_and(|(_, client)| client.sent())
     }
@@ -141,6 +151,9 @@ impl Io {
     /// When the certificate expires that the service in the settings presented.
     #[must_use]
     pub fn expiry(&self) -> Option<Timestamp> {
+        if let Some(packets) = &self.packets {
+            return packets.expiry();
+        }
         let main = self
             .clients
             .iter()

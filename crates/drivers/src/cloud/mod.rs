@@ -20,10 +20,12 @@ mod jsonrpc;
 pub mod kind;
 mod kube;
 pub mod kubevirt;
+pub mod libvirt;
 pub mod metal3;
 pub mod nutanix;
 pub mod openstack;
 pub mod operation;
+pub mod packets;
 pub mod proxmox;
 mod session;
 mod spelling;
@@ -119,6 +121,8 @@ pub trait Provider: fmt::Debug + Send + Sync + Sized + 'static {
     const PACE: Pace = Pace::USUAL;
     /// Does it tell of a machine? An outlet does not: what it reads says nothing of the machine before a command of ours.
     const READS_MACHINES: bool = true;
+    /// Does it speak in packets ([`packets`]), and not HTTP?
+    const HAS_PACKETS: bool = false;
 
     /// The same with what the operator's own process was given to log in with.
     #[must_use]

@@ -97,8 +97,12 @@ impl<P: Provider> Session<P> {
     /// A session without a connection.
     pub(super) fn new(driver: Arc<Cloud<P>>) -> Self {
         let (target, account) = (Arc::clone(&driver.target), Arc::clone(&driver.account));
+        let io = Io::new(target, account, driver.clock);
         Self {
-            io: Io::new(target, account, driver.clock),
+            io: match P::HAS_PACKETS {
+                true => io.with_packets(),
+                false => io,
+            },
             prepared: None,
             seen: None,
             place: None,

@@ -80,34 +80,13 @@ impl Connection {
     ) -> Result<(Self, SocketAddr), DeviceError> {
         // Before anything is opened: a user that cannot be sent needs no connection.
         target.credentials.basic()?;
-        let candidates = match resolved {
-            Some(address) => vec![address],
-            None => resolve::addresses(&target.address, &target.credentials, &target.rules).await?,
-        };
-        let (stream, address) = connect_any(&target.address, &candidates).await?;
-        let Some(connector) = &target.tls else {
-            return Ok((Self::begin(&target.address, stream, None).await?, address));
-        };
-        let host = &target.address.host;
-        let name = ServerName::try_from(host.clone()).map_err(|error| DeviceError::Settings {
-            field: "redfish.address",
-            problem: format!("{host} cannot be the name in a certificate ({error})"),
-        })?;
-        let stream = connector.connect(name, stream).await;
-        let stream = stream.map_err(|error| handshake_error(&target.address, &error))?;
-        let chain = stream.get_ref().1.peer_certificates();
-        let expiry = chain.and_then(tls::expiry);
-        Ok((Self::begin(&target.address, stream, expiry).await?, address))
+        let dialled = dial(target, resolved).await?;
+        let address = dialled.address;
+        Ok((Self::begin(&target.address, dialled).await?, address))
     }
 
-    async fn begin<S>(
-        endpoint: &Address,
-        stream: S,
-        expiry: Option<Timestamp>,
-    ) -> Result<Self, DeviceError>
-    where
-        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
+    async fn begin(endpoint: &Address, dialled: Dialled) -> Result<Self, DeviceError> {
+        let Dialled { stream, expiry, .. } = dialled;
         let mut builder = http1::Builder::new();
         builder
             .max_headers(HEADERS_MAX)
@@ -125,6 +104,55 @@ impl Connection {
         })
     }
 }
+
+/// What two programs talk over.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Sync + Unpin> Stream for S {}
+
+/// A stream to a device that has shown who it is, where it is asked to.
+pub struct Dialled {
+    /// The stream.
+    pub stream: Box<dyn Stream>,
+    /// The address that was connected to.
+    pub address: SocketAddr,
+    /// When the certificates that the device presented expire.
+    pub expiry: Option<Timestamp>,
+}
+
+/// Connects to `resolved`, or to the first allowed address of the host. Whatever is spoken over it comes later.
+///
+/// # Errors
+/// [`DeviceError`] when there is no connection, or the device has not shown who it is.
+pub async fn dial(target: &Target, resolved: Option<SocketAddr>) -> Result<Dialled, DeviceError> {
+    let candidates = match resolved {
+        Some(address) => vec![address],
+        None => resolve::addresses(&target.address, &target.credentials, &target.rules).await?,
+    };
+    let (stream, address) = connect_any(&target.address, &candidates).await?;
+    let Some(connector) = &target.tls else {
+        return Ok(Dialled {
+            stream: Box::new(stream),
+            address,
+            expiry: None,
+        });
+    };
+    let host = &target.address.host;
+    let name = ServerName::try_from(host.clone()).map_err(|error| DeviceError::Settings {
+        field: "redfish.address",
+        problem: format!("{host} cannot be the name in a certificate ({error})"),
+    })?;
+    let stream = connector.connect(name, stream).await;
+    let stream = stream.map_err(|error| handshake_error(&target.address, &error))?;
+    let chain = stream.get_ref().1.peer_certificates();
+    let expiry = chain.and_then(tls::expiry);
+    Ok(Dialled {
+        stream: Box::new(stream),
+        address,
+        expiry,
+    })
+}
+
 /// A connection to the first address that takes one.
 async fn connect_any(
     endpoint: &Address,

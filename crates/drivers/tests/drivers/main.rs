@@ -23,6 +23,8 @@ mod http_outlet;
 mod infra_cluster;
 mod ipmi;
 mod levels;
+mod libvirt;
+mod libvirtd;
 mod nutanix;
 mod odd;
 mod openstack;

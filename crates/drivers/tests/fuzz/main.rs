@@ -20,9 +20,10 @@ use std::time::{Duration, Instant};
 
 type Target = (&'static str, fn(&[u8]));
 
-const TARGETS: [Target; 9] = [
+const TARGETS: [Target; 10] = [
     ("address", targets::address::run),
     ("datagrams", targets::datagrams::run),
+    ("libvirt", targets::libvirt::run),
     ("payloads", targets::payloads::run),
     ("policy", targets::policy::run),
     ("redfish", targets::redfish::run),

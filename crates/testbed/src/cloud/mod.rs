@@ -12,6 +12,7 @@ pub mod hetzner;
 pub mod http_outlet;
 pub mod kube;
 pub mod kubevirt;
+pub mod libvirt;
 pub mod metal3;
 pub mod nutanix;
 pub mod openstack;

@@ -17,4 +17,4 @@ pub use hold::{Hold, Passage};
 pub use journal::Journal;
 pub use leaf::Leaf;
 pub use line::Line;
-pub use server::{Body, Call, Cut, Server, Site, body_of};
+pub use server::{Body, Call, Cut, Duplex, Server, Site, Wire, body_of};

@@ -68,10 +68,26 @@ pub enum Cut {
     Reset,
 }
 
+/// A connection, with TLS or without.
+pub type Wire = Box<dyn Duplex>;
+
+/// Reads and writes.
+pub trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Duplex for S {}
+
 /// What a server says.
 pub trait Site: Send + Sync + 'static {
     /// The certificate for a new connection; `None` to speak plain HTTP.
     fn tls(&self) -> Option<Arc<ServerConfig>>;
+    /// Does it speak HTTP/1.1?
+    fn is_http(&self) -> bool {
+        true
+    }
+    /// Speaks what it speaks instead, until the connection ends.
+    fn speak(self: Arc<Self>, _: Wire) -> BoxFuture<'static, ()> {
+        Box::pin(async {})
+    }
     /// Answers a request. Goes on to its end even when the client goes away in the meantime.
     fn answer(self: Arc<Self>, call: Call) -> BoxFuture<'static, Result<Response<Body>, Cut>>;
 }
@@ -190,6 +206,7 @@ async fn serve(
 
 async fn talk(site: Arc<dyn Site>, stream: TcpStream, number: u64) {
     match site.tls() {
+        None if !site.is_http() => site.speak(Box::new(stream)).await,
         None => {
             if let Some(stream) = speak_http(site, stream, number).await {
                 let _ = stream.set_zero_linger();
@@ -199,6 +216,9 @@ async fn talk(site: Arc<dyn Site>, stream: TcpStream, number: u64) {
             let Ok(stream) = TlsAcceptor::from(config).accept(stream).await else {
                 return;
             };
+            if !site.is_http() {
+                return site.speak(Box::new(stream)).await;
+            }
             let stream: Option<TlsStream<_>> = speak_http(site, stream, number).await;
             if let Some(stream) = stream {
                 let _ = stream.get_ref().0.set_zero_linger();

@@ -6,7 +6,9 @@ mod columns;
 mod gcp;
 mod http_outlet;
 mod infra_cluster;
+mod libvirt;
 mod nutanix;
+mod peer;
 mod xapi;
 
 pub use aws::aws;
@@ -15,6 +17,7 @@ pub use columns::{hetzner_cloud, openstack, proxmox, vsphere, webhook};
 pub use gcp::gcp;
 pub use http_outlet::http_outlet;
 pub use infra_cluster::{bare_metal_host, kubevirt};
+pub use libvirt::libvirt;
 pub use nutanix::nutanix;
 pub use xapi::xapi;
 
@@ -29,9 +32,10 @@ use fencing_drivers::tls::CertificateCheck;
 use fencing_drivers::{DriverKind, NodeFacts, Parts};
 use fencing_testbed::bmc::{BmcCa, Certificate, Effect, Nonsense};
 use fencing_testbed::cloud::hetzner;
-use fencing_testbed::cloud::{Access, Beside, Cloud, CloudFaults, Page, Shown, Taken, Which};
+use fencing_testbed::cloud::{Access, Beside, CloudFaults, Shown, Taken, Which};
 use fencing_testbed::https::Line;
 use fencing_testbed::power::Power;
+use peer::Peer;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -73,7 +77,7 @@ fn settings<K: DriverKind + serde::de::DeserializeOwned + 'static>(
     Box::new(serde_json::from_value::<K>(value).expect("settings"))
 }
 
-impl<P: Page> Column<P> {
+impl<P: Peer> Column<P> {
     /// How the fault comes about, if it does.
     fn provoke(&'static self, fault: Fault) -> Cell {
         let with = |change: fn(&mut CloudFaults)| {
@@ -225,8 +229,9 @@ impl<P: Page> Column<P> {
         Cell::of(async move {
             let machine = machine();
             let ca = BmcCa::new("Clouds of the grid").unwrap();
-            let cloud = Cloud::start(address(), machine.clone(), (self.page)(), &ca).unwrap();
-            let cloud = Arc::new(cloud);
+            let page = (self.page)();
+            let own = page.credentials(&ca);
+            let cloud = page.start(address(), machine.clone(), &ca);
             let elsewhere = made.address.map(|host| format!("https://{host}"));
             let url = elsewhere.unwrap_or_else(|| cloud.url());
             let verification = match made.is_pinned {
@@ -245,7 +250,7 @@ impl<P: Page> Column<P> {
                     },
                     address: Address::parse(&url).unwrap(),
                     secret: ("cloud".to_owned(), "1".to_owned()),
-                    credentials: self.credentials(made.spoils, &url),
+                    credentials: own.unwrap_or_else(|| self.credentials(made.spoils, &url)),
                     verification,
                     rules: local_rules(),
                     call_timeout: made.call_timeout,
@@ -262,13 +267,14 @@ impl<P: Page> Column<P> {
             }
             machine.set_power(!made.is_off);
             cloud.faults(made.change);
-            cloud.set_line(made.line).unwrap();
+            cloud.set_line(made.line);
             let asked = Arc::clone(&cloud);
             let commands = move || {
                 let offs = asked.commands().into_iter().filter(|on| !on);
                 offs.map(|_| true).collect()
             };
-            let mut bench = Bench::new(driver, &machine, Arc::clone(&cloud), commands);
+            let device = Arc::new(Arc::clone(&cloud));
+            let mut bench = Bench::new(driver, &machine, device, commands);
             if !self.tells_uuid {
                 bench.rule = IdentityRule::IsOrSilent(machine.system_uuid().to_owned());
             }
@@ -277,7 +283,7 @@ impl<P: Page> Column<P> {
             }
             let line = move |line| {
                 let cloud = Arc::clone(&cloud);
-                move || cloud.set_line(line).unwrap()
+                move || cloud.set_line(line)
             };
             bench.befalls(line(Line::Refused), line(Line::Up))
         })

@@ -27,7 +27,7 @@ use verdict::Verdict;
 /// How a driver's device gets a fault.
 type Provoke = fn(Fault) -> Cell;
 /// The columns.
-const DRIVERS: [(&str, Provoke); 18] = [
+const DRIVERS: [(&str, Provoke); 19] = [
     ("redfish", redfish::provoke),
     ("ipmi", ipmi::provoke),
     ("pdu", pdu::provoke),
@@ -37,6 +37,7 @@ const DRIVERS: [(&str, Provoke); 18] = [
     ("openstack", cloud::openstack),
     ("vsphere", cloud::vsphere),
     ("proxmox", cloud::proxmox),
+    ("libvirt", cloud::libvirt),
     ("hetznerCloud", cloud::hetzner_cloud),
     ("aws", cloud::aws),
     ("azure", cloud::azure),
