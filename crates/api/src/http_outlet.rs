@@ -126,7 +126,7 @@ pub struct OutletStatus {
     #[schemars(
         length(max = 8),
         inner(length(max = 253)),
-        extend("x-kubernetes-validations" = [
+        extend("x-kubernetes-list-type" = "set", "x-kubernetes-validations" = [
             rule(
                 "self.all(it, it.replace('${outlet}', '0').matches('^/[^${}]*$'))",
                 "must be JSON pointers that begin with '/', with no placeholder but '${outlet}'",

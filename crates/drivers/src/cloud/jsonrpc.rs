@@ -84,7 +84,8 @@ impl JsonRpc {
             let request = method.to_owned();
             return Ok(Err(Failed { request, ..failed }));
         }
-        io.listed(at, reply).map(|Answer { result }| Ok(result))
+        let Answer { result } = io.listed(at, reply)?;
+        Ok(Ok(result))
     }
 }
 

@@ -289,7 +289,7 @@ pub(super) async fn list<T: Object>(
         match page.metadata.mark.filter(|mark| !mark.is_empty()) {
             None => return Ok(List { version, items }),
             Some(next) if is_mark(&next) => mark = format!("&continue={next}"),
-            Some(_) => return Err(io.protocol(&at, "the mark of its next page is not Base64")),
+            Some(_) => return Err(io.protocol(&at, "its `continue` is not Base64")),
         }
     }
     let (count, version) = (items.len(), printable(&version, 20));

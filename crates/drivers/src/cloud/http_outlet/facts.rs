@@ -126,7 +126,7 @@ impl Watts {
         match number_at(answer, &self.pointer) {
             Some(watts) if watts.abs() > self.max => None,
             Some(watts) => Some(format!(
-                "it measures {watts} W while the outlet is on, and more than {} W is required; the outlet feeds nothing, or the meter is another one's",
+                "it measures {watts} W while the outlet is on, more than {} W is required; check which outlet feeds the machine, and which the meter measures",
                 self.max
             )),
             None => Some(format!("there are no watts at {}", self.pointer)),

@@ -86,7 +86,8 @@ impl Vm {
 
     /// A hard shutdown ends what HA does for this VM until it is started again; `auto_poweron` starts it with its host.
     pub(super) fn restarter(&self) -> Option<String> {
-        let starts = self.other_config["auto_poweron"] == "true";
+        let starts = self.other_config.get("auto_poweron");
+        let starts = starts.is_some_and(|it| it == "true");
         match self.ha_restart_priority.as_str() {
             "" if starts => Some("auto_poweron, whenever its host boots".to_owned()),
             "" => None,

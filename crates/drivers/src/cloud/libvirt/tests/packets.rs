@@ -27,8 +27,11 @@ fn domain() -> Domain {
     }
 }
 
+/// State and reason of a domain, or what the daemon refused.
+type State = Result<(i32, i32), Refusal>;
+
 /// What it says of the state.
-fn said(packet: &[u8]) -> Result<Option<Result<(i32, i32), Refusal>>, String> {
+fn said(packet: &[u8]) -> Result<Option<State>, String> {
     reply(packet, STATE, 7, remote::state)
 }
 
