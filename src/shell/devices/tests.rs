@@ -232,13 +232,13 @@ async fn settings_that_cannot_be_used_name_the_field() {
 }
 
 #[tokio::test]
-async fn a_driver_of_a_later_version_is_said_to_be_one() {
+async fn a_driver_of_another_version_is_said_to_be_one() {
     let cluster = Cluster::new().await;
     let error = cluster
-        .error(&device("bmc", json!({"nodeName": "w1", "azure": {}})))
+        .error(&device("bmc", json!({"nodeName": "w1", "quantum": {}})))
         .await;
     assert_eq!(error.reason(), "Unsupported");
-    assert!(error.to_string().contains("`azure`"), "{error}");
+    assert!(error.to_string().contains("driver `none`"), "{error}");
 }
 
 #[tokio::test]

@@ -153,7 +153,7 @@ mod tests {
             node("w4", "gce://prod-4711/europe-west3-a/w4"),
             node("w5", "hcloud://4711"),
             node("w6", "metal3://ns/w6/m3m"),
-            node("w7", "kubevirt://w7"),
+            node("w10", "kubevirt://w10"),
             node("w9", "azure:///subscriptions/s/resourceGroups/g"),
             node("w7", "nutanix://4c4c4544-0042-3510-8054-b4c04f4e4e37"),
             node(
@@ -184,12 +184,12 @@ mod tests {
             "# 1 node (w8): virtual machines of Xen Orchestra, by one FenceDevice.",
             "# 1 node (w9): virtual machines of Azure, by one FenceDevice.",
             "#   azure: {}",
-            "# 1 node (w10): instances of Compute Engine, by one FenceDevice.",
+            "# 1 node (w4): instances of Compute Engine, by one FenceDevice.",
             "#     project: PROJECT",
         ] {
             assert!(text.lines().any(|it| it == line), "{line}: {text}");
         }
-        let none = proposals(&[node("w4", "")], &common).expect("proposals");
+        let none = proposals(&[node("w10", "")], &common).expect("proposals");
         assert!(none.devices.is_empty() && none.after.len() == 1);
     }
 }

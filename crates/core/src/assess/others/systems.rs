@@ -268,7 +268,7 @@ fn is_azure(node: &NodeView) -> bool {
 fn cloud_signs(node: &NodeView, is_own: impl Fn(&str) -> bool) -> Vec<String> {
     let mut signs = scheme_sign(node, is_own);
     // As the older cloud controllers of OpenStack and AWS write it.
-    signs.extend(sign_if(is_bare(&node.provider_id), || {
+    signs.extend(sign_if(has_no_scheme(&node.provider_id), || {
         "`spec.providerID` without a scheme".to_owned()
     }));
     signs.extend(taint_sign(node, SHUTDOWN_TAINT));
@@ -276,7 +276,7 @@ fn cloud_signs(node: &NodeView, is_own: impl Fn(&str) -> bool) -> Vec<String> {
     signs
 }
 
-fn is_bare(provider_id: &str) -> bool {
+fn has_no_scheme(provider_id: &str) -> bool {
     !provider_id.is_empty() && !provider_id.contains("://")
 }
 
