@@ -193,9 +193,14 @@ impl ControlPlane {
                 None => Api::all_with(self.admin(), resource),
             };
             let name = object.name_any();
-            api.patch(&name, &PatchParams::apply("lab"), &Patch::Apply(&object))
-                .await
-                .with_context(|| format!("{} {name}", resource.kind))?;
+            // In kubectl's name: what a test applies by kubectl afterwards takes the place of this.
+            api.patch(
+                &name,
+                &PatchParams::apply("kubectl"),
+                &Patch::Apply(&object),
+            )
+            .await
+            .with_context(|| format!("{} {name}", resource.kind))?;
         }
         self.wait_for_definitions().await?;
         self.wait_for_admission_policies().await

@@ -1,4 +1,4 @@
-//! Machines that are hosts of Metal3: their BareMetalHosts on the lab's own API server, the account of docs/how-to/bare-metal-host.md, and a controller
+//! Machines that are hosts of Metal3: their BareMetalHosts on an API server of their own (the lab's no device may be asked at), the account of docs/how-to/bare-metal-host.md, and a controller
 //! that does to them what baremetal-operator does, as far as the power goes.
 
 use std::sync::Arc;
@@ -7,7 +7,6 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::{Event, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::Client;
 use kube::api::{
     Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
 };
@@ -17,6 +16,7 @@ use tokio::time::sleep;
 
 use super::objects::device_of;
 use super::{LIMIT, Lab};
+use crate::control_plane::{ControlPlane, Options};
 use crate::machine::Machine;
 use crate::operator::NAMESPACE;
 
@@ -33,6 +33,7 @@ const PERIOD: Duration = Duration::from_millis(200);
 pub struct Metal3 {
     hosts: Api<DynamicObject>,
     task: JoinHandle<()>,
+    _plane: ControlPlane,
 }
 
 impl Drop for Metal3 {
@@ -63,15 +64,16 @@ impl Metal3 {
 impl Lab {
     /// Makes the machines hosts of Metal3, with a FenceDevice each that knows nothing but its BareMetalHost.
     pub async fn metal3(&self) -> Result<Metal3> {
-        let client = self.control_plane.admin();
-        self.define_hosts(&client).await?;
+        let plane = ControlPlane::start(Options::named("metal3-hosts")).await?;
+        let client = plane.admin();
+        define_hosts(&plane).await?;
         let resource = GroupVersionKind::gvk("metal3.io", "v1alpha1", "BareMetalHost");
         let resource = ApiResource::from_gvk(&resource);
         let hosts: Api<DynamicObject> = Api::namespaced_with(client.clone(), HOSTS, &resource);
         for rig in &self.rigs {
-            self.host(&hosts, rig.machine.name()).await?;
+            host(&hosts, rig.machine.name()).await?;
         }
-        self.account_of_hosts(&client).await?;
+        self.account_of_hosts(&plane).await?;
         for rig in &self.rigs {
             let node = rig.machine.name();
             let device = json!({
@@ -79,7 +81,7 @@ impl Lab {
                 "identityCheck": "BestEffort",
                 "credentialsRef": {"name": ACCOUNT},
                 "probe": {"periodSeconds": 30},
-                "bareMetalHost": {"address": self.control_plane.url(), "name": node, "namespace": HOSTS},
+                "bareMetalHost": {"address": plane.url(), "name": node, "namespace": HOSTS},
             });
             self.apply("FenceDevice", &device_of(node), device).await?;
             self.devices.has_no_log(node);
@@ -96,57 +98,15 @@ impl Lab {
                 sleep(PERIOD).await;
             }
         });
-        Ok(Metal3 { hosts, task })
-    }
-
-    async fn define_hosts(&self, client: &Client) -> Result<()> {
-        let definition = json!({
-            "metadata": {"name": "baremetalhosts.metal3.io"},
-            "spec": {
-                "group": "metal3.io", "scope": "Namespaced",
-                "names": {"kind": "BareMetalHost", "plural": "baremetalhosts", "singular": "baremetalhost", "shortNames": ["bmh"]},
-                "versions": [{
-                    "name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
-                    "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-                }],
-            },
-        });
-        let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-        let definition = serde_json::from_value(definition)?;
-        definitions
-            .create(&PostParams::default(), &definition)
-            .await?;
-        let create = ["create", "namespace", HOSTS];
-        self.control_plane.kubectl_text(&create).await?;
-        Ok(())
-    }
-
-    /// A host that runs. The definition may not be served yet.
-    async fn host(&self, hosts: &Api<DynamicObject>, node: &str) -> Result<()> {
-        let host: DynamicObject = serde_json::from_value(json!({
-            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": node},
-            "spec": {"online": true, "bmc": {"address": "redfish://192.0.2.7/redfish/v1/Systems/1", "credentialsName": "bmc"}},
-        }))?;
-        let created = tokio::time::timeout(LIMIT, async {
-            while hosts.create(&PostParams::default(), &host).await.is_err() {
-                sleep(PERIOD).await;
-            }
-        });
-        created.await.context("BareMetalHosts are not served")?;
-        let status = json!({"status": {
-            "poweredOn": true, "operationalStatus": "OK", "errorMessage": "", "errorCount": 0,
-            "provisioning": {"state": "externally provisioned", "ID": ""},
-        }});
-        let params = PatchParams::default();
-        hosts
-            .patch_status(node, &params, &Patch::Merge(&status))
-            .await?;
-        Ok(())
+        Ok(Metal3 {
+            hosts,
+            task,
+            _plane: plane,
+        })
     }
 
     /// The account as the page has it, and its kubeconfig in the operator's namespace.
-    async fn account_of_hosts(&self, client: &Client) -> Result<()> {
-        let plane = &self.control_plane;
+    async fn account_of_hosts(&self, plane: &ControlPlane) -> Result<()> {
         let account = format!("{HOSTS}:{ACCOUNT}");
         for arguments in [
             vec!["create", "serviceaccount", ACCOUNT],
@@ -190,12 +150,57 @@ impl Lab {
             "metadata": {"name": ACCOUNT, "annotations": {"nodefencing.io/allowed-hosts": "127.0.0.0/8"}},
             "stringData": {"kubeconfig": kubeconfig},
         });
-        let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+        let secrets: Api<Secret> = Api::namespaced(self.control_plane.admin(), NAMESPACE);
         secrets
             .create(&PostParams::default(), &serde_json::from_value(secret)?)
             .await?;
         Ok(())
     }
+}
+
+async fn define_hosts(plane: &ControlPlane) -> Result<()> {
+    let definition = json!({
+        "metadata": {"name": "baremetalhosts.metal3.io"},
+        "spec": {
+            "group": "metal3.io", "scope": "Namespaced",
+            "names": {"kind": "BareMetalHost", "plural": "baremetalhosts", "singular": "baremetalhost", "shortNames": ["bmh"]},
+            "versions": [{
+                "name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    });
+    let definitions: Api<CustomResourceDefinition> = Api::all(plane.admin());
+    let definition = serde_json::from_value(definition)?;
+    definitions
+        .create(&PostParams::default(), &definition)
+        .await?;
+    let create = ["create", "namespace", HOSTS];
+    plane.kubectl_text(&create).await?;
+    Ok(())
+}
+
+/// A host that runs. The definition may not be served yet.
+async fn host(hosts: &Api<DynamicObject>, node: &str) -> Result<()> {
+    let host: DynamicObject = serde_json::from_value(json!({
+        "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": node},
+        "spec": {"online": true, "bmc": {"address": "redfish://192.0.2.7/redfish/v1/Systems/1", "credentialsName": "bmc"}},
+    }))?;
+    let created = tokio::time::timeout(LIMIT, async {
+        while hosts.create(&PostParams::default(), &host).await.is_err() {
+            sleep(PERIOD).await;
+        }
+    });
+    created.await.context("BareMetalHosts are not served")?;
+    let status = json!({"status": {
+        "poweredOn": true, "operationalStatus": "OK", "errorMessage": "", "errorCount": 0,
+        "provisioning": {"state": "externally provisioned", "ID": ""},
+    }});
+    let params = PatchParams::default();
+    hosts
+        .patch_status(node, &params, &Patch::Merge(&status))
+        .await?;
+    Ok(())
 }
 
 /// One look, in the order of baremetal-operator: what was read is written first, and only then something is done. The write fails where the host has

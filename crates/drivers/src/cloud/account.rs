@@ -212,7 +212,9 @@ impl Accounts {
             accounts.retain(|_, (_, account)| Arc::strong_count(account) > 1);
         }
         let made = || (version.clone(), Arc::new(Account::new(pace, clock)));
-        let key = (driver, address.to_string(), secret.clone());
+        // One of plain http has a token that is not to be taken for another's: what it is sent by was never checked.
+        let scheme = if address.plaintext { "http" } else { "https" };
+        let key = (driver, format!("{scheme}://{address}"), secret.clone());
         let (known, account) = accounts.entry(key).or_insert_with(made);
         if known != version {
             (*known, *account) = made();
@@ -275,6 +277,19 @@ mod tests {
         let given_up = futures::future::join_all(given_up).await;
         assert!(given_up.iter().all(Result::is_err));
         assert_eq!(account.wait_beyond(BURST), PERIOD);
+    }
+
+    #[test]
+    fn a_device_without_tls_has_no_token_of_one_with_it() {
+        let accounts = Accounts::default();
+        let of = |url: &str| {
+            let address = Address::parse(url).expect("an address");
+            let secret = (String::new(), String::new());
+            accounts.of(("azure", Pace::USUAL), &address, &secret, STILL)
+        };
+        let account = of("https://cloud:443");
+        assert!(Arc::ptr_eq(&account, &of("https://cloud")));
+        assert!(!Arc::ptr_eq(&account, &of("http://cloud:443")));
     }
 
     #[test]

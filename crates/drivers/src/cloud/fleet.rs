@@ -7,13 +7,17 @@ use super::io::Io;
 use super::{Machine, MachineId, Provider};
 use crate::DeviceError;
 use fencing_core::reading::{Identity, PowerState};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Mutex as Turn;
 
 /// Machines that are remembered: those of Nodes that are gone go once there are so many.
 const MACHINES_MAX: usize = 16_384;
+/// Nodes, and runs without one, that are remembered of a machine: with more it is not known where it may run.
+const PLACES_MAX: usize = 8;
+/// Longest name of a run in bytes: a UUID is shorter.
+const RUN_BYTES_MAX: usize = 64;
 
 /// The machines of an account.
 #[derive(Debug, Default)]
@@ -22,8 +26,57 @@ pub struct Fleet {
     listed: Turn<Option<Listed>>,
     /// Who each machine was when it was read whole.
     read: Mutex<HashMap<MachineId, Identity>>,
-    /// Where each machine ran when it was seen last, for providers that forget it with the machine's end.
-    places: Mutex<HashMap<MachineId, String>>,
+    /// Where each machine may run, for providers that forget it with the machine's end. By its id alone: the addresses of its Node may be others
+    /// in its next run.
+    places: Mutex<HashMap<String, Places>>,
+}
+
+/// Where the runs of a machine may still be. One that has ended by the words of its provider may go on where its host is cut off, also while
+/// another run is elsewhere.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Places {
+    /// The nodes on which it was seen.
+    nodes: BTreeSet<String>,
+    /// Runs that had no node yet when they were seen last.
+    runs: BTreeSet<String>,
+    /// There is more than can be remembered.
+    is_more: bool,
+    /// How often the machine was seen somewhere.
+    looks: u64,
+}
+
+impl Places {
+    /// All nodes on which it may run; none: they are not known.
+    #[must_use]
+    pub fn nodes(&self) -> Option<&BTreeSet<String>> {
+        let is_known = self.runs.is_empty() && !self.is_more && !self.nodes.is_empty();
+        is_known.then_some(&self.nodes)
+    }
+
+    /// The nodes beside these.
+    #[must_use]
+    pub fn beside(&self, own: &BTreeSet<&str>) -> Vec<String> {
+        let nodes = self.nodes.iter();
+        let beside = nodes.filter(|it| !own.contains(&it.as_str()));
+        beside.cloned().collect()
+    }
+
+    /// This run was seen on these nodes; without one it may yet go anywhere. What was known before stays.
+    fn add(&mut self, run: &str, nodes: &BTreeSet<&str>) {
+        self.looks += 1;
+        if nodes.is_empty() {
+            self.runs.insert(run.to_owned());
+        } else {
+            self.runs.remove(run);
+        }
+        self.nodes.extend(nodes.iter().map(|it| (*it).to_owned()));
+        let is_named = (1..=RUN_BYTES_MAX).contains(&run.len());
+        if self.nodes.len() + self.runs.len() > PLACES_MAX || !is_named {
+            self.is_more = true;
+            self.nodes.clear();
+            self.runs.clear();
+        }
+    }
 }
 
 /// A list, or why there is none.
@@ -55,21 +108,32 @@ impl Fleet {
         read.insert(id.clone(), identity.clone());
     }
 
-    /// The machine runs there; none: somewhere that is not known.
-    pub fn note_place(&self, id: &MachineId, place: Option<String>) {
-        let mut places = self.places();
-        if places.len() >= MACHINES_MAX && !places.contains_key(id) {
-            places.clear();
+    /// A run of the machine was seen on these nodes; none: it has no node yet. Where the machine may run with that.
+    pub fn note_places(&self, id: &MachineId, run: &str, nodes: &BTreeSet<&str>) -> Places {
+        let mut all = self.places();
+        if all.len() >= MACHINES_MAX && !all.contains_key(&id.id) {
+            all.clear();
         }
-        match place {
-            Some(place) => drop(places.insert(id.clone(), place)),
-            None => drop(places.remove(id)),
-        }
+        let places = all.entry(id.id.clone()).or_default();
+        places.add(run, nodes);
+        places.clone()
     }
 
-    /// Where the machine ran when it was seen last, as far as this process knows.
-    pub fn place(&self, id: &MachineId) -> Option<String> {
-        self.places().get(id).cloned()
+    /// The machine runs on none of these nodes any more, as was found out after it was seen like this. Where it was seen since counts.
+    pub fn drop_places(&self, id: &MachineId, seen: Places, nodes: &[String]) -> Places {
+        let mut all = self.places();
+        let Some(places) = all.get_mut(&id.id) else {
+            return seen;
+        };
+        if places.looks == seen.looks {
+            places.nodes.retain(|it| !nodes.contains(it));
+        }
+        places.clone()
+    }
+
+    /// Where the machine may run, as far as this process knows.
+    pub fn places_of(&self, id: &MachineId) -> Places {
+        self.places().get(&id.id).cloned().unwrap_or_default()
     }
 
     /// The machine, if the list of now shows it running; none: it has to be read by itself.
@@ -123,7 +187,7 @@ impl Fleet {
         }))
     }
 
-    fn places(&self) -> MutexGuard<'_, HashMap<MachineId, String>> {
+    fn places(&self) -> MutexGuard<'_, HashMap<String, Places>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

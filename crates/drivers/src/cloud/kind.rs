@@ -4,7 +4,7 @@ use super::{Cloud, MachineId, Provider};
 use crate::address::{Address, AddressError};
 use crate::credentials::Credentials;
 use crate::{DeviceError, DriverKind, FenceDriver, NodeFacts, Parts};
-use fencing_api::device::TlsSettings;
+use fencing_api::device::{TlsSettings, TlsVerification};
 use std::sync::Arc;
 
 /// The names of a driver's fields with its address and its CA, for messages.
@@ -51,6 +51,14 @@ pub trait CloudKind: Sync {
     fn check(_: &Credentials) -> Result<(), DeviceError> {
         Ok(())
     }
+}
+
+/// May whoever answers there be sent what the operator's own pod was given? Only one whose certificate is checked in full, or this host itself.
+pub(super) fn is_checked(settings: &impl CloudKind) -> bool {
+    settings.address().is_ok_and(|at| match at.plaintext {
+        true => at.literal().is_some_and(|ip| ip.is_loopback()),
+        false => settings.certificate().verification == TlsVerification::Full,
+    })
 }
 
 /// Settings that have an `address` and `tls`: their page, the keys of their Secret, and their name.

@@ -3,6 +3,8 @@
 //! No request names a `resourceVersion`, so each answer is as new as the store behind the API server. That an object is not there is believed only
 //! of an answer that names it: an API server answers 404 too for a group that it does not serve now.
 
+mod kept;
+
 use super::errors::{Answers, Meaning, Row, row};
 use super::io::Io;
 use super::kind::split;
@@ -13,19 +15,21 @@ use crate::error::printable;
 use crate::http::{Call, Reply};
 use http::header::AUTHORIZATION;
 use http::{Method, StatusCode};
+use kept::{FEW, Few, Review, Status, short};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeMap;
 
 /// The key of the Secret.
 pub(super) const KEYS: [&str; 1] = KUBECONFIG;
 /// Longest object in bytes: a Node with all of its annotations takes some 300,000.
 const OBJECT_BYTES_MAX: usize = 512 << 10;
-/// Objects of one page of a list, pages that are asked for, and the longest of them in bytes.
-const PAGE: usize = 100;
+/// Objects of one page of a list, pages that are asked for, the longest of them in bytes, and all of them together: a pod takes some 30,000.
+const PAGE: usize = FEW;
 const PAGES_MAX: usize = 40;
 const PAGE_BYTES_MAX: usize = 4 << 20;
+const LIST_BYTES_MAX: usize = 32 << 20;
 /// Deepest nesting of a document: what is not asked for in it is skipped, and a reader that skips has no limit of its own.
 const DEPTH_MAX: usize = 64;
 /// Longest mark of where the next page begins.
@@ -76,9 +80,9 @@ pub(super) struct Meta {
     #[serde(default)]
     pub(super) resource_version: String,
     pub(super) deletion_timestamp: Option<String>,
-    pub(super) labels: Option<BTreeMap<String, String>>,
+    #[serde(default, deserialize_with = "kept::used")]
     pub(super) annotations: Option<BTreeMap<String, String>>,
-    pub(super) owner_references: Option<Vec<Owner>>,
+    pub(super) owner_references: Option<Few<Owner>>,
 }
 
 /// Whose an object is.
@@ -113,7 +117,7 @@ pub(super) struct List<T> {
 struct Page<T> {
     kind: String,
     metadata: PageMeta,
-    items: Vec<T>,
+    items: Few<T>,
 }
 
 #[derive(Deserialize)]
@@ -213,14 +217,14 @@ pub(super) async fn find<T: Object>(
 
 /// Does the answer say of this very object that it is not there?
 fn is_absent(reply: &Reply, named: Named<'_>) -> bool {
-    let status = status(reply);
-    let of = |at: &str| status.pointer(at).and_then(Value::as_str);
+    let status: Status = short(reply);
+    let details = status.details.unwrap_or_default();
     reply.status == StatusCode::NOT_FOUND
-        && of("/kind") == Some("Status")
-        && of("/reason") == Some("NotFound")
-        && of("/details/group").unwrap_or_default() == named.group
-        && of("/details/kind") == Some(named.resource)
-        && of("/details/name") == Some(named.name)
+        && status.kind.as_deref() == Some("Status")
+        && status.reason.as_deref() == Some("NotFound")
+        && details.group.unwrap_or_default() == named.group
+        && details.kind.as_deref() == Some(named.resource)
+        && details.name.as_deref() == Some(named.name)
 }
 
 /// The document of an object, if it is the one that was asked for.
@@ -274,17 +278,23 @@ pub(super) async fn list<T: Object>(
 ) -> Result<List<T>, DeviceError> {
     let at = io.main();
     let (mut items, mut version, mut mark) = (Vec::new(), String::new(), String::new());
+    let mut bytes = 0_usize;
     for _ in 0..PAGES_MAX {
         let page = format!("{path}?limit={PAGE}{selector}{mark}");
         let call = authorised(io, Call::new(Method::GET, &page))?;
         let call = call.with_body_of_at_most(PAGE_BYTES_MAX);
         let reply = io.read(&at, &call, StatusCode::OK, answers).await?;
+        bytes += reply.body.as_deref().unwrap_or_default().len();
+        if bytes > LIST_BYTES_MAX {
+            let problem = format!("{path} has more than {LIST_BYTES_MAX} bytes");
+            return Err(io.protocol(&at, &problem));
+        }
         let page: Page<T> = parsed(io, reply)?;
         if page.kind != format!("{}List", T::KIND) {
             let kind = printable(&page.kind, 40);
             return Err(io.protocol(&at, &format!("{path} is a {kind}, no list of {}", T::KIND)));
         }
-        items.extend(page.items);
+        items.extend(page.items.0);
         version = page.metadata.resource_version;
         match page.metadata.mark.filter(|mark| !mark.is_empty()) {
             None => return Ok(List { version, items }),
@@ -328,8 +338,8 @@ pub(super) async fn denied(
             .read(&at, &call, StatusCode::CREATED, answers)
             .await
             .ok()?;
-        let review = status(&reply);
-        if review.pointer("/status/allowed") == Some(&Value::Bool(false)) {
+        let review: Review = short(&reply);
+        if review.denies() {
             let resource = [right.resource, right.subresource];
             let resource: Vec<&str> = resource.into_iter().filter(|it| !it.is_empty()).collect();
             return Some(DeviceError::PermissionDenied {
@@ -358,21 +368,16 @@ pub(super) fn authorised(io: &Io, call: Call) -> Result<Call, DeviceError> {
     }
 }
 
-/// A document of the API server.
-fn status(reply: &Reply) -> Value {
-    let body = reply.body.as_deref().unwrap_or_default();
-    serde_json::from_slice(body).unwrap_or_default()
-}
-
 /// Reason and message of a `Status`; of anything else neither.
 pub(super) fn words(reply: &Reply) -> (String, String) {
-    let status = status(reply);
-    if status.get("kind") != Some(&Value::from("Status")) {
+    let status: Status = short(reply);
+    if status.kind.as_deref() != Some("Status") {
         return (String::new(), String::new());
     }
-    let of = |name: &str| status.get(name).and_then(Value::as_str);
-    let of = |name: &str| of(name).unwrap_or_default().to_owned();
-    (of("reason"), of("message"))
+    (
+        status.reason.unwrap_or_default(),
+        status.message.unwrap_or_default(),
+    )
 }
 
 #[cfg(test)]

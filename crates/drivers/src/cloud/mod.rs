@@ -59,7 +59,7 @@ use words::Said;
 pub struct MachineId {
     /// Its id: a number, or a UUID in lower case.
     pub id: String,
-    /// The region that the Node names; none: that of the settings.
+    /// The region that the Node names, or what else stands in its provider ID and is compared; none: that of the settings.
     pub region: Option<String>,
     /// The Node, by whose name a machine may have to be looked for.
     pub node: String,

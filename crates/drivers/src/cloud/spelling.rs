@@ -22,6 +22,12 @@ pub(super) fn spellings(uuid: &str) -> Vec<String> {
     both
 }
 
+/// Is the Node called like its machine, with the domain behind it or without? A kubelet can write another UUID, and not the name of another Node.
+pub(super) fn is_called(node: &str, name: &str) -> bool {
+    let rest = node.strip_prefix(name);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 /// Each byte but the unreserved ones of RFC 3986 as `%XX`.
 pub(super) fn encoded(text: &str) -> String {
     text.bytes().fold(String::new(), |mut text, byte| {

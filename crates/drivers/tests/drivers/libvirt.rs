@@ -29,15 +29,26 @@ pub fn secret(client: &Identity) -> Arc<Credentials> {
     Arc::new(credentials.unwrap())
 }
 
-/// The driver for the domain with this UUID of the host with this URI.
-pub fn driver(uri: &str, ca_pem: &str, client: &Identity, uuid: &str) -> Arc<dyn FenceDriver> {
+/// The driver for `node-1`, whose domain has this UUID, of the host with this URI.
+fn driver(uri: &str, ca_pem: &str, client: &Identity, uuid: &str) -> Arc<dyn FenceDriver> {
+    of("node-1", uri, ca_pem, client, uuid)
+}
+
+/// The same for another Node.
+pub fn of(
+    node: &str,
+    uri: &str,
+    ca_pem: &str,
+    client: &Identity,
+    uuid: &str,
+) -> Arc<dyn FenceDriver> {
     let settings: LibvirtDriver = serde_json::from_value(json!({ "uri": uri })).unwrap();
     let parts = Parts {
         node: NodeFacts {
             system_uuid: uuid.to_owned(),
-            ..NodeFacts::named("node-1")
+            ..NodeFacts::named(node)
         },
-        address: settings.expand("node-1").unwrap(),
+        address: settings.expand(node).unwrap(),
         secret: ("hv".to_owned(), "1".to_owned()),
         credentials: secret(client),
         verification: CertificateCheck::Full {
@@ -291,4 +302,33 @@ async fn a_list_shows_what_runs_to_the_probes_of_all_nodes() {
     assert_eq!(listed.restarter, by_itself.restarter);
     assert!(listed.restarter.is_some_and(|it| it.contains("autostart")));
     assert!(host.daemon.procedures().contains(&273));
+}
+
+/// A kubelet can report the UUID of any domain of the host; it cannot have another Node's name.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_domain_of_another_name_is_left_alone() {
+    let uuid = "4c4c4544-0042-3510-8054-b4c04f4e4e01";
+    let machine = Arc::new(Plug::new("database", uuid));
+    let ca = BmcCa::new("a host").unwrap();
+    let power: Arc<dyn Power> = machine.clone();
+    let daemon = Libvirt::start([127, 85, 6, 1].into(), power, &ca).unwrap();
+    let client = ca.client(&User::new("fence", None)).unwrap();
+    let mut session = driver(&daemon.uri(), &ca.pem(), &client, uuid).open();
+    let error = session.observe().await.unwrap_err().to_string();
+    assert!(
+        error.contains("is database, so it is not the machine of Node node-1"),
+        "{error}"
+    );
+    session.force_off().await.unwrap_err();
+    assert!(machine.is_on());
+    // With the domain behind the name it is the same one.
+    let called = of(
+        "database.example.com",
+        &daemon.uri(),
+        &ca.pem(),
+        &client,
+        uuid,
+    );
+    let reading = called.open().observe().await.unwrap();
+    assert_eq!(reading.state, PowerState::On);
 }

@@ -1,6 +1,6 @@
 //! Driver `libvirt` against libvirtd over mutual TLS, and virsh beside it at the same host: whatever one does, the other sees. None of us wrote either.
 
-use crate::libvirt::driver;
+use crate::libvirt::of;
 use fencing_core::reading::{PowerState, Reading};
 use fencing_drivers::{Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome};
 use fencing_testbed::libvirtd::{DOMAIN, Libvirtd, Programs, UUID};
@@ -36,7 +36,13 @@ impl Host {
 
     fn driver(&self, uuid: &str) -> Arc<dyn FenceDriver> {
         let daemon = &self.daemon;
-        driver(&daemon.uri(), daemon.ca_pem(), daemon.client(), uuid)
+        of(
+            "test",
+            &daemon.uri(),
+            daemon.ca_pem(),
+            daemon.client(),
+            uuid,
+        )
     }
 
     async fn virsh(&self, words: &'static [&'static str]) -> String {
@@ -157,11 +163,17 @@ async fn libvirtd_lets_in_a_certificate_of_its_own_authority_alone() {
     let daemon = &host.daemon;
     let stranger = Authority::new("another authority").unwrap();
     let client = stranger.client(&User::new("fence", None)).unwrap();
-    let foreign = driver(&daemon.uri(), daemon.ca_pem(), &client, UUID);
+    let foreign = of("test", &daemon.uri(), daemon.ca_pem(), &client, UUID);
     let error = foreign.open().observe().await.unwrap_err();
     assert_eq!(error.reason(), "AuthFailed", "{error}");
     // The other way round, nothing is sent to a host of another authority.
-    let other = driver(&daemon.uri(), &stranger.pem(), daemon.client(), UUID);
+    let other = of(
+        "test",
+        &daemon.uri(),
+        &stranger.pem(),
+        daemon.client(),
+        UUID,
+    );
     let error = other.open().observe().await.unwrap_err();
     assert_eq!(error.reason(), "TlsIdentity", "{error}");
     let unknown = host.driver("4c4c4544-0042-3510-8054-b4c04f4e4e01");
@@ -171,7 +183,7 @@ async fn libvirtd_lets_in_a_certificate_of_its_own_authority_alone() {
         .uri()
         .replace("test+tls", "qemu+tls")
         .replace("/default", "/system");
-    let hypervisor = driver(&uri, daemon.ca_pem(), daemon.client(), UUID);
+    let hypervisor = of("test", &uri, daemon.ca_pem(), daemon.client(), UUID);
     let error = hypervisor.open().observe().await.unwrap_err();
     assert_eq!(error.reason(), "ProtocolError", "{error}");
     assert!(error.to_string().contains("CONNECT_OPEN"), "{error}");

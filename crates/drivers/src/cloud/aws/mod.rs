@@ -11,7 +11,7 @@ mod sign;
 
 use super::account::Pace;
 use super::io::Io;
-use super::kind::{CloudKind, Fields};
+use super::kind::{CloudKind, Fields, is_checked};
 use super::operation::{Follow, Operation};
 use super::surroundings::Surroundings;
 use super::{Machine, MachineId, Provider, Sent, foreign, unusable};
@@ -22,7 +22,7 @@ use crate::http::{Call, Reply};
 use crate::{DeviceError, NodeFacts};
 use answers::ANSWERS;
 use facts::Instance;
-use fencing_api::device::{AwsDriver, TlsSettings, TlsVerification};
+use fencing_api::device::{AwsDriver, TlsSettings};
 use fencing_core::reading::Identity;
 use http::header::DATE;
 use http::{Method, StatusCode};
@@ -77,9 +77,7 @@ impl CloudKind for AwsDriver {
     fn provider(&self) -> Aws {
         Aws {
             region: self.region.clone(),
-            // Beside plain http no service is asked by https at all.
-            is_checked: self.tls.verification == TlsVerification::Full
-                || self.url().starts_with("http://"),
+            is_checked: is_checked(self),
             surroundings: Surroundings::default(),
         }
     }

@@ -43,11 +43,27 @@ const CLOUDS: [(&str, &str); 3] = [
     ),
 ];
 
-/// The token that is known, or another one.
+/// The token that the account has, without asking anybody.
+///
+/// # Errors
+/// It must not be sent there.
+pub(super) fn known(azure: &Azure, io: &Io) -> Result<Option<Grant>, DeviceError> {
+    // Another device with the same address may have fetched it, and have checked who answers. What shows who the pod is goes by that check, too.
+    if io.credentials().is_nobody() && !azure.is_checked {
+        return Err(DeviceError::Settings {
+            field: "azure.tls.verification",
+            problem: "it must be Full for an identity of the operator's pod; set that, or name a Secret in `credentialsRef`"
+                .to_owned(),
+        });
+    }
+    Ok(io.account.grant())
+}
+
+/// The same, or another one.
 pub(super) async fn grant(azure: &Azure, io: &mut Io) -> Result<Grant, DeviceError> {
     let account = Arc::clone(&io.account);
     let _turn = account.login().await;
-    if let Some(grant) = account.grant() {
+    if let Some(grant) = known(azure, io)? {
         return Ok(grant);
     }
     let since = io.now();
@@ -82,14 +98,6 @@ async fn given(azure: &Azure, io: &mut Io) -> Result<(String, Duration), DeviceE
         };
         let fields = [("client_id", client), ("client_secret", secret)];
         return exchanged(io, &at, tenant, &fields, &SECRET).await;
-    }
-    // What shows who the pod is goes to its service by the same check as every request.
-    if !azure.is_checked {
-        return Err(DeviceError::Settings {
-            field: "azure.tls.verification",
-            problem: "it must be Full for an identity of the operator's pod; set that, or name a Secret in `credentialsRef`"
-                .to_owned(),
-        });
     }
     match &azure.surroundings.azure {
         Some(identity) => of_pod(io, identity).await,

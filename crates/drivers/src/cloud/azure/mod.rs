@@ -9,7 +9,7 @@ mod login;
 
 use super::account::Pace;
 use super::io::Io;
-use super::kind::{CloudKind, Fields};
+use super::kind::{CloudKind, Fields, is_checked};
 use super::operation::{Follow, Operation};
 use super::surroundings::Surroundings;
 use super::{Machine, MachineId, Provider, Sent, unusable};
@@ -18,7 +18,7 @@ use crate::http::{Call, Reply};
 use crate::{DeviceError, NodeFacts};
 use answers::ANSWERS;
 use facts::{Page, Permissions, Vm};
-use fencing_api::device::{AzureDriver, TlsSettings, TlsVerification};
+use fencing_api::device::{AzureDriver, TlsSettings};
 use fencing_core::reading::Identity;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderValue, Method, StatusCode};
@@ -73,9 +73,7 @@ impl CloudKind for AzureDriver {
             subscription: self.subscription_id.clone(),
             group: self.resource_group.clone(),
             login: self.login_address.clone(),
-            // Beside plain http no service is asked by https at all.
-            is_checked: self.tls.verification == TlsVerification::Full
-                || self.url().starts_with("http://"),
+            is_checked: is_checked(self),
             surroundings: Surroundings::default(),
         }
     }
@@ -134,7 +132,7 @@ impl Provider for Azure {
 
     /// Cuts the power at once; the guest is not asked.
     async fn off(&self, io: &mut Io, machine: &Machine) -> Result<Sent, DeviceError> {
-        switch(io, machine, "powerOff?skipShutdown=true&").await
+        switch(self, io, machine, "powerOff?skipShutdown=true&").await
     }
 
     /// Azure tells the rights of the account, where that may ask for them; of locks and denials by others it tells nothing there.
@@ -155,7 +153,7 @@ impl Provider for Azure {
     }
 
     async fn on(&self, io: &mut Io, machine: &Machine) -> Result<Sent, DeviceError> {
-        switch(io, machine, "start?").await
+        switch(self, io, machine, "start?").await
     }
 
     async fn fleet(
@@ -245,9 +243,14 @@ fn machine(io: &Io, vm: &Vm) -> Machine {
 }
 
 /// Sends one command; its token was fetched by the preparation, and nothing is asked for here (F12).
-async fn switch(io: &mut Io, machine: &Machine, command: &str) -> Result<Sent, DeviceError> {
+async fn switch(
+    azure: &Azure,
+    io: &mut Io,
+    machine: &Machine,
+    command: &str,
+) -> Result<Sent, DeviceError> {
     let (at, path) = (&machine.at, &machine.path);
-    let grant = io.account.grant();
+    let grant = login::known(azure, io)?;
     let grant = grant.ok_or_else(|| io.protocol(at, "its token has ended"))?;
     let call = Call::new(
         Method::POST,

@@ -160,12 +160,6 @@ pub(super) fn is_number(text: &str) -> bool {
     is_plain && text.parse::<u64>().is_ok()
 }
 
-/// Is the Node called like its instance, with the domain behind it or without?
-pub(super) fn is_called(node: &str, name: &str) -> bool {
-    let rest = node.strip_prefix(name);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-}
-
 impl Instance {
     /// Its power. TERMINATED is all that Compute Engine says of an instance that is off, whoever or whatever has stopped it.
     pub(super) fn said(&self) -> Said {

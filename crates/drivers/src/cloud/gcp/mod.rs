@@ -11,6 +11,7 @@ use super::account::Pace;
 use super::io::Io;
 use super::kind::{CloudKind, Fields};
 use super::operation::{Follow, Operation};
+use super::spelling::is_called;
 use super::surroundings::Surroundings;
 use super::{Machine, MachineId, Provider, Sent, foreign, unusable};
 use crate::credentials::Credentials;
@@ -112,7 +113,7 @@ impl Provider for Gcp {
         if project != self.project {
             return Err(unusable(node, "`gcp.project` is another one"));
         }
-        if !facts::is_called(&node.name, name) {
+        if !is_called(&node.name, name) {
             return Err(unusable(node, "the Node is not called like this instance"));
         }
         Ok(MachineId::of(node, id.to_owned()))

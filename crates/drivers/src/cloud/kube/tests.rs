@@ -1,7 +1,13 @@
 //! What an API server answers, in short.
 
+use super::kept::SHORT_BYTES_MAX;
 use super::*;
+use crate::NodeFacts;
+use crate::cloud::fixtures::Service;
+use crate::http::Target;
 use bytes::Bytes;
+use serde_json::Value;
+use std::sync::Arc;
 
 fn reply(status: u16, body: &Value) -> Reply {
     Reply {
@@ -103,5 +109,137 @@ fn brackets_within_a_text_are_no_nesting() {
         ("[[[[", 4),
     ] {
         assert_eq!(depth(document.as_bytes()), expected, "{document}");
+    }
+}
+
+/// What every object has, and nothing else.
+#[derive(Debug, Deserialize)]
+struct Thing {
+    metadata: Meta,
+}
+
+impl Object for Thing {
+    const KIND: &'static str = "Thing";
+
+    fn kind(&self) -> Option<&str> {
+        None
+    }
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+}
+
+/// All things that a service lists, whose every page is this one.
+async fn listed(page: &Value) -> Result<List<Thing>, String> {
+    let service = Service::new().await;
+    for request in [
+        "GET /things?limit=100",
+        "GET /things?limit=100&continue=bmV4dA",
+    ] {
+        service.answer(request, "200 OK", "", page);
+    }
+    let parts = service.parts(NodeFacts::named("worker-1"), &[("secret", "value")]);
+    let account = ("kubevirt", crate::cloud::account::Pace::USUAL);
+    let accounts = &parts.accounts;
+    let account = accounts.of(account, &parts.address, &parts.secret, parts.clock);
+    let target = Target {
+        address: parts.address,
+        tls: None,
+        credentials: parts.credentials,
+        rules: parts.rules,
+    };
+    let mut io = Io::new(Arc::new(target), account, parts.clock);
+    let answers = answers("a right");
+    let listed = list::<Thing>(&mut io, "/things", "", &answers).await;
+    listed.map_err(|error| error.to_string())
+}
+
+fn page(things: usize, thing: &Value, mark: &str) -> Value {
+    let items: Vec<&Value> = (0..things).map(|_| thing).collect();
+    json!({"kind": "ThingList", "metadata": {"resourceVersion": "1", "continue": mark}, "items": items})
+}
+
+#[tokio::test]
+async fn a_page_has_no_more_objects_than_were_asked_for() {
+    let thing = json!({"metadata": {"name": "a"}});
+    let all = listed(&page(100, &thing, "")).await.expect("a list");
+    assert_eq!(all.items.len(), 100);
+    let error = listed(&page(101, &thing, "")).await.expect_err("too many");
+    assert!(error.contains("more than 100 entries"), "{error}");
+}
+
+#[tokio::test]
+async fn all_pages_together_are_not_longer_than_a_list() {
+    let thing = json!({"metadata": {"annotations": {"a": "x".repeat(4_000_000)}}});
+    let error = listed(&page(1, &thing, "bmV4dA")).await.expect_err("long");
+    assert!(
+        error.contains(&format!("{LIST_BYTES_MAX} bytes")),
+        "{error}"
+    );
+}
+
+#[test]
+fn of_an_object_only_what_is_read_is_kept() {
+    let meta = |annotations: Value, owners: usize| {
+        let owner = json!({"kind": "K", "name": "n"});
+        let owners: Vec<&Value> = (0..owners).map(|_| &owner).collect();
+        let meta = json!({"annotations": annotations, "ownerReferences": owners});
+        serde_json::from_value::<Meta>(meta).map_err(|error| error.to_string())
+    };
+    let all = json!({
+        "a": "b", "odd": {"c": [1]}, "kubevirt.io/domain": "d", "reboot.metal3.io/x": "", "reboot.metal3.io": "",
+        "baremetalhost.metal3.io/detached": "", "baremetalhost.metal3.io/paused": "", "baremetalhost.metal3.io/status": "{}",
+    });
+    let kept = meta(all, 1).expect("metadata");
+    let kept = kept.annotations.expect("annotations");
+    let names: Vec<&str> = kept.keys().map(String::as_str).collect();
+    assert_eq!(
+        names,
+        [
+            "baremetalhost.metal3.io/detached",
+            "baremetalhost.metal3.io/paused",
+            "kubevirt.io/domain",
+            "reboot.metal3.io",
+            "reboot.metal3.io/x",
+        ]
+    );
+    assert_eq!(meta(Value::Null, 100).expect("metadata").annotations, None);
+    assert!(meta(json!({"kubevirt.io/domain": 1}), 1).is_err());
+    // What is left out could be what counts.
+    assert!(meta(Value::Null, 101).is_err());
+    let many = |count: usize| {
+        let name = |at: usize| (format!("reboot.metal3.io/{at}"), Value::from(""));
+        meta((0..count).map(name).collect(), 1).is_ok()
+    };
+    assert!(many(64));
+    assert!(!many(65));
+}
+
+#[test]
+fn a_long_document_says_nothing_of_a_request() {
+    let of = |length: usize| {
+        let status = json!({"kind": "Status", "reason": "Conflict", "message": ""});
+        let rest = length - status.to_string().len();
+        let status = json!({"kind": "Status", "reason": "Conflict", "message": "x".repeat(rest)});
+        words(&reply(409, &status)).0
+    };
+    assert_eq!(of(SHORT_BYTES_MAX), "Conflict");
+    assert_eq!(of(SHORT_BYTES_MAX + 1), "");
+}
+
+#[test]
+fn only_a_review_that_says_no_denies() {
+    let denies = |review: Value| short::<Review>(&reply(201, &review)).denies();
+    assert!(denies(json!({"status": {"allowed": false}})));
+    for other in [
+        json!({"status": {"allowed": true}}),
+        json!({"status": {"allowed": null}}),
+        json!({"status": {"allowed": "false"}}),
+        json!({"status": {}}),
+        json!({}),
+        Value::Null,
+    ] {
+        assert!(!denies(other.clone()), "{other}");
     }
 }

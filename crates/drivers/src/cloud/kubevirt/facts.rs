@@ -1,10 +1,11 @@
 //! What the objects of KubeVirt, and the Nodes of its cluster, mean. Pure, and total over any JSON.
 
-use super::super::kube::{Meta, Object};
+use super::super::kube::{Meta, Object, is_name};
 use super::super::words::{Said, Word};
 use fencing_core::reading::{Identity, PowerState};
 use serde::Deserialize;
 use sha1::{Digest, Sha1};
+use std::collections::BTreeSet;
 
 /// `status.printableStatus` of a virtual machine. One that is paused keeps its memory, one that is being deleted or cannot start says nothing of what
 /// runs: those have no power state here.
@@ -25,7 +26,7 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// The name space of the UUIDs that KubeVirt makes of names.
 const NAMES: u128 = 0x6a1a_24a1_4061_4607_8bf4_a396_3d0c_5895;
 /// Between the names of two nodes. No name has it.
-const AND: char = ',';
+const AND: &str = ",";
 
 /// A virtual machine, which exists also while it does not run.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -101,6 +102,13 @@ struct Migration {
 pub(super) struct Pod {
     kind: Option<String>,
     metadata: Meta,
+    spec: Option<PodSpec>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodSpec {
+    node_name: Option<String>,
 }
 
 /// A Node of the cluster below.
@@ -260,23 +268,34 @@ impl Vmi {
         self.phase() == "Running"
     }
 
-    /// The nodes on which it may run: two while it moves. None: on none yet, or that is not said.
-    pub(super) fn places(&self) -> Option<String> {
-        let status = self.status.as_ref()?;
-        let own = status.node_name.as_deref().filter(|it| !it.is_empty())?;
-        let mut all = vec![own];
+    /// The nodes on which it may run: two while it moves. Without one: on none yet, or that is not said.
+    pub(super) fn places(&self) -> BTreeSet<&str> {
+        let Some(status) = &self.status else {
+            return BTreeSet::new();
+        };
+        let Some(own) = status.node_name.as_deref().filter(|it| !it.is_empty()) else {
+            return BTreeSet::new();
+        };
+        let mut all = BTreeSet::from([own]);
         if let Some(moves) = status.migration_state.as_ref().filter(|it| !it.completed) {
             let ends = [&moves.source_node, &moves.target_node];
             all.extend(ends.into_iter().flatten().map(String::as_str));
         }
         all.retain(|it| !it.is_empty());
-        all.sort_unstable();
-        all.dedup();
-        Some(all.join(&AND.to_string()))
+        // What cannot be asked for by its name is not known.
+        match all.iter().all(|it| is_name(it)) {
+            true => all,
+            false => BTreeSet::new(),
+        }
     }
 }
 
-/// The names of nodes in what [`Vmi::places`] says.
+/// The names of nodes as one text.
+pub(super) fn joined<'a>(nodes: impl IntoIterator<Item = &'a str>) -> String {
+    nodes.into_iter().collect::<Vec<_>>().join(AND)
+}
+
+/// The names in such a text.
 pub(super) fn nodes(places: &str) -> impl Iterator<Item = &str> {
     places.split(AND)
 }
@@ -284,7 +303,8 @@ pub(super) fn nodes(places: &str) -> impl Iterator<Item = &str> {
 impl Pod {
     /// May this virtual machine run in it, in whichever of its runs? A pod whose owner is gone still has its annotation.
     pub(super) fn may_run(&self, name: &str) -> bool {
-        let owners = self.metadata.owner_references.iter().flatten();
+        let owners = self.metadata.owner_references.iter();
+        let owners = owners.flat_map(|it| &it.0);
         let annotations = self.metadata.annotations.as_ref();
         let domain = annotations.and_then(|it| it.get(DOMAIN));
         let mut owners = owners.filter(|it| it.kind == Vmi::KIND);
@@ -298,6 +318,12 @@ impl Pod {
         let rest = self.metadata.name.strip_prefix("virt-launcher-");
         let rest = rest.and_then(|it| it.strip_prefix(name)?.strip_prefix('-'));
         rest.is_some_and(|it| !it.is_empty() && !it.contains('-'))
+    }
+
+    /// May it be on this node? One that is on none yet may come there.
+    pub(super) fn may_be_on(&self, node: &str) -> bool {
+        let on = self.spec.as_ref().and_then(|it| it.node_name.as_deref());
+        on.is_none_or(|it| it.is_empty() || it == node)
     }
 
     /// Its name.

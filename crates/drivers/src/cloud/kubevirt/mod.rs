@@ -1,15 +1,16 @@
 //! Driver `kubevirt`: virtual machines of KubeVirt, by the API server of the cluster that runs them.
 //!
 //! That a virtual machine is `Stopped`, or that its instance is not there, are words of a controller: both come about too when somebody deletes a pod
-//! by force while its node is cut off and the guest runs on. So an Off needs the pods to be gone as well, and the node that ran them last to be one
-//! whose kubelet answers, or that was itself proven to be off.
+//! by force while its node is cut off and the guest runs on. So an Off needs the pods to be gone as well, and each node that is known to have run
+//! them to be one whose kubelet answers, or that was itself proven to be off: an earlier run may go on where it was while a later one is elsewhere.
 
 mod facts;
 
 use super::errors::{ANY_STATUS, Answers, Meaning, Row, row};
+use super::fleet::Places;
 use super::io::Io;
 use super::kind::{CloudKind, Fields};
-use super::kube::{self, Named, Object, Right};
+use super::kube::{self, List, Named, Object, Right};
 use super::operation::{Follow, Operation};
 use super::words::Said;
 use super::{Machine, MachineId, Provider, Sent, unusable};
@@ -18,6 +19,7 @@ use crate::http::Call;
 use crate::{DeviceError, NodeFacts};
 use facts::{InfraNode, Pod, Vm, Vmi};
 use fencing_api::device::{KubevirtDriver, TlsSettings};
+use fencing_core::reading::PowerState;
 use http::{Method, StatusCode};
 use serde_json::json;
 use std::collections::HashMap;
@@ -30,18 +32,12 @@ const ANSWERS: Answers = kube::answers(RIGHT);
 /// The pods in which virtual machines run.
 const LAUNCHERS: &str = "&labelSelector=kubevirt.io%3Dvirt-launcher";
 
-/// What an answer to a command means. 409 has many meanings, told by the message alone.
+/// What an answer to a command means. 409 has many meanings, told by the message alone. One that asks for a shorter grace period has no row: it
+/// comes while a stop is pending and the guest may run on.
 const COMMANDED: Answers = Answers {
     table: &[
         row(409, "Conflict", "vm is not running", Meaning::Already),
         row(409, "Conflict", "vm is already running", Meaning::Already),
-        // It has been told to stop at once before.
-        row(
-            409,
-            "Conflict",
-            "with a shorter graceperiod",
-            Meaning::Already,
-        ),
         // It is started without anybody's request.
         row(
             409,
@@ -104,6 +100,11 @@ impl Kubevirt {
         format!("/apis/{GROUP}/v1/namespaces/{}/{resource}", self.namespace)
     }
 
+    /// The id of the virtual machine of this name.
+    fn id_of(&self, name: &str) -> String {
+        format!("{}/{name}", self.namespace)
+    }
+
     /// What speaks against an Off of what is stopped: a pod that may run it, or a node that cannot say that it does not.
     async fn against_off(
         &self,
@@ -112,8 +113,7 @@ impl Kubevirt {
         places: Option<&str>,
         said: Said,
     ) -> Result<Said, DeviceError> {
-        let path = format!("/api/v1/namespaces/{}/pods", self.namespace);
-        let pods = kube::list::<Pod>(io, &path, LAUNCHERS, &ANSWERS).await?;
+        let pods = self.pods(io).await?;
         let pod = pods.items.iter().find(|it| it.may_run(name));
         let named = pod.map_or("", Pod::name);
         let said = said.only_if(pod.is_none(), format!("pod {named}"));
@@ -123,13 +123,36 @@ impl Kubevirt {
         };
         let mut said = said;
         for node in facts::nodes(places) {
-            let accounted = match kube::is_name(node) {
-                true => self.is_accounted_for(io, node).await?,
-                false => false,
-            };
+            let accounted = self.is_accounted_for(io, node).await?;
             said = said.only_if(accounted, format!("infra node {node} not Ready"));
         }
         Ok(said)
+    }
+
+    async fn pods(&self, io: &mut Io) -> Result<List<Pod>, DeviceError> {
+        let path = format!("/api/v1/namespaces/{}/pods", self.namespace);
+        kube::list(io, &path, LAUNCHERS, &ANSWERS).await
+    }
+
+    /// Forgets the nodes of earlier runs that say themselves that they run none of them: no pod is there, and the node answers for that. What cannot
+    /// be asked stays, and this reading with it: it shows a machine that runs.
+    async fn settle(&self, io: &mut Io, id: &MachineId, instance: &Vmi, seen: Places) -> Places {
+        let earlier = seen.beside(&instance.places());
+        if earlier.is_empty() {
+            return seen;
+        }
+        let Ok(pods) = self.pods(io).await else {
+            return seen;
+        };
+        let mut settled = Vec::new();
+        for node in earlier {
+            let mut ours = pods.items.iter().filter(|it| it.may_run(name_of(id)));
+            let is_there = ours.any(|it| it.may_be_on(&node));
+            if !is_there && self.is_accounted_for(io, &node).await == Ok(true) {
+                settled.push(node);
+            }
+        }
+        io.account.fleet.drop_places(id, seen, &settled)
     }
 
     /// Asked after the pods: what was not there was said by a node that is one.
@@ -162,7 +185,8 @@ impl Kubevirt {
 
     fn machine_of(&self, io: &Io, vm: &Vm, instance: Option<&Vmi>, said: Said) -> Machine {
         let name = &vm.metadata.name;
-        let place = instance.and_then(Vmi::places);
+        let place = instance.map(Vmi::places).filter(|it| !it.is_empty());
+        let place = place.map(facts::joined);
         let namespace = &self.namespace;
         Machine {
             said,
@@ -186,7 +210,7 @@ impl Provider for Kubevirt {
     fn machine(&self, node: &NodeFacts) -> Result<MachineId, DeviceError> {
         let name = node.provider_id.strip_prefix("kubevirt://");
         match name.filter(|name| kube::is_name(name)) {
-            Some(name) => Ok(MachineId::of(node, format!("{}/{name}", self.namespace))),
+            Some(name) => Ok(MachineId::of(node, self.id_of(name))),
             None => Err(unusable(node, "driver `kubevirt` needs kubevirt://NAME")),
         }
     }
@@ -202,15 +226,20 @@ impl Provider for Kubevirt {
         };
         let path = format!("{}/{name}", self.path(named.resource));
         let instance = kube::find::<Vmi>(io, &path, named, &ANSWERS).await?;
-        if let Some(instance) = &instance {
-            io.account.fleet.note_place(id, instance.places());
-        }
-        let mut machine = {
-            let said = vm.said(instance.as_ref());
-            self.machine_of(io, &vm, instance.as_ref(), said)
+        let mut places = match &instance {
+            Some(instance) => note(io, id, instance),
+            None => io.account.fleet.places_of(id),
         };
-        // A run that has ended is where it was.
-        machine.place = machine.place.or_else(|| io.account.fleet.place(id));
+        let said = vm.said(instance.as_ref());
+        let mut machine = self.machine_of(io, &vm, instance.as_ref(), said);
+        let is_on = machine.said.state == PowerState::On;
+        let running = instance.as_ref().filter(|it| is_on && it.is_running());
+        if let Some(running) = running {
+            places = self.settle(io, id, running, places).await;
+        }
+        // A run that has ended is where it was, and so is each one before it.
+        let nodes = places.nodes();
+        machine.place = nodes.map(|it| facts::joined(it.iter().map(String::as_str)));
         if machine.said.is_off() {
             let places = machine.place.clone();
             let said = machine.said;
@@ -263,16 +292,24 @@ impl Provider for Kubevirt {
             .iter()
             .map(|it| (it.meta().name.as_str(), it))
             .collect();
-        let ids: HashMap<&str, &MachineId> = ids.iter().map(|id| (name_of(id), id)).collect();
+        // Another device of the account may have machines of these names in its own namespace.
+        let ids: HashMap<&str, &MachineId> = ids
+            .iter()
+            .filter(|id| id.id == self.id_of(name_of(id)))
+            .map(|id| (name_of(id), id))
+            .collect();
         let mut found = Vec::new();
         for vm in &vms.items {
             let name = vm.metadata.name.as_str();
             let instance = by_name.get(name).copied().filter(|it| it.is_running());
             if let (Some(id), Some(instance)) = (ids.get(name), instance) {
-                io.account.fleet.note_place(id, instance.places());
-                let said = vm.said(Some(instance));
-                let machine = self.machine_of(io, vm, Some(instance), said);
-                found.push(((*id).clone(), machine));
+                let places = note(io, id, instance);
+                // One that may be elsewhere too is read by itself, which may settle that.
+                if places.beside(&instance.places()).is_empty() {
+                    let said = vm.said(Some(instance));
+                    let machine = self.machine_of(io, vm, Some(instance), said);
+                    found.push(((*id).clone(), machine));
+                }
             }
         }
         Ok(found)
@@ -282,6 +319,12 @@ impl Provider for Kubevirt {
     async fn follow(&self, _: &mut Io, _: &Operation) -> Result<Follow, DeviceError> {
         Ok(Follow::Done)
     }
+}
+
+/// Remembers where this run of the machine was seen.
+fn note(io: &Io, id: &MachineId, instance: &Vmi) -> Places {
+    let (run, nodes) = (&instance.metadata.uid, instance.places());
+    io.account.fleet.note_places(id, run, &nodes)
 }
 
 /// The name of the virtual machine.

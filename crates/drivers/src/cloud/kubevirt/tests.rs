@@ -4,7 +4,6 @@ mod calls;
 
 use super::*;
 use fencing_core::fixtures::cases;
-use fencing_core::reading::PowerState;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -161,24 +160,35 @@ fn a_node_is_accounted_for_while_it_is_ready_or_was_proven_off() {
 
 #[test]
 fn while_it_moves_it_is_in_two_places() {
-    let places = |vmi: &Value| of::<Vmi>(vmi).places();
-    assert_eq!(places(&vmi()).as_deref(), Some("infra-1"));
-    assert_eq!(places(&with(vmi(), "/status/nodeName", None)), None);
-    assert_eq!(
-        places(&with(vmi(), "/status/nodeName", Some(json!("")))),
-        None
-    );
+    let places = |vmi: &Value| facts::joined(of::<Vmi>(vmi).places());
+    assert_eq!(places(&vmi()), "infra-1");
+    assert_eq!(places(&with(vmi(), "/status/nodeName", None)), "");
+    for no_name in ["", "../x", "a,b"] {
+        let vmi = with(vmi(), "/status/nodeName", Some(json!(no_name)));
+        assert_eq!(places(&vmi), "", "{no_name}");
+    }
     let moves = |completed: bool| {
         let migration =
             json!({"sourceNode": "infra-1", "targetNode": "infra-2", "completed": completed});
         with(vmi(), "/status/migrationState", Some(migration))
     };
-    let both = places(&moves(false)).expect("places");
+    let both = places(&moves(false));
     assert_eq!(
         facts::nodes(&both).collect::<Vec<_>>(),
         ["infra-1", "infra-2"]
     );
-    assert_eq!(places(&moves(true)).as_deref(), Some("infra-1"));
+    assert_eq!(places(&moves(true)), "infra-1");
+}
+
+#[test]
+fn a_pod_without_a_node_may_come_to_any() {
+    let on = |spec: Value| with(pod("p"), "/spec", Some(spec));
+    let may_be = |pod: &Value| of::<Pod>(pod).may_be_on("infra-1");
+    assert!(may_be(&on(json!({"nodeName": "infra-1"}))));
+    assert!(!may_be(&on(json!({"nodeName": "infra-2"}))));
+    for pod in [pod("p"), on(json!({})), on(json!({"nodeName": ""}))] {
+        assert!(may_be(&pod), "{pod}");
+    }
 }
 
 #[test]
@@ -285,8 +295,8 @@ proptest! {
             let vmi: Option<Vmi> = serde_json::from_value(odd.clone()).ok();
             let node: Option<InfraNode> = serde_json::from_value(odd.clone()).ok();
             let pod: Option<Pod> = serde_json::from_value(odd).ok();
-            let _ = (vm.map(|it| (it.said(vmi.as_ref()), it.identity(None), it.restarter())), vmi.as_ref().map(Vmi::places));
-            let _ = (node.map(|it| it.is_accounted_for()), pod.map(|it| it.may_run("p")));
+            let _ = (vm.map(|it| (it.said(vmi.as_ref()), it.identity(None), it.restarter())), vmi.as_ref().map(|it| it.places().len()));
+            let _ = (node.map(|it| it.is_accounted_for()), pod.map(|it| (it.may_run("p"), it.may_be_on("p"))));
         }
     }
 }

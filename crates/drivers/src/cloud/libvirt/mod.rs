@@ -1,7 +1,7 @@
 //! Driver `libvirt`: domains of a hypervisor, by the daemon of libvirt on its host, over TLS with a certificate of ours.
 //!
-//! The daemon knows its own host alone. A domain is found by its UUID, which is the Node's system UUID; one that is not found, was migrated or was
-//! saved is not off. A saved one is not turned on either: it would go on with its old memory.
+//! The daemon knows its own host alone. A domain is found by its UUID, which is the Node's system UUID, and has the Node's name; one that is not
+//! found, was migrated or was saved is not off. A saved one is not turned on either: it would go on with its old memory.
 
 mod client;
 mod facts;
@@ -12,8 +12,9 @@ use super::account::Pace;
 use super::io::Io;
 use super::kind::{CloudKind, Fields};
 use super::operation::{Follow, Operation};
+use super::spelling::is_called;
 use super::words::Said;
-use super::{Machine, MachineId, Provider, Sent};
+use super::{Machine, MachineId, Provider, Sent, foreign};
 use crate::address::{Address, AddressError};
 use crate::credentials::CERTIFICATE;
 use crate::error::printable;
@@ -113,9 +114,9 @@ impl Provider for Libvirt {
         let state = self.ask(io, remote::STATE, flags.clone(), remote::state);
         let (state, reason) = state.await?;
         let is_saved = state == SHUTOFF && self.ask(io, remote::SAVED, flags, remote::flag).await?;
-        // Only people read it.
-        let starts = self.ask(io, remote::AUTOSTART, argument, remote::flag);
-        let starts = starts.await.unwrap_or_default();
+        // Only people read it: a refusal stops no reading, and a connection that is gone does.
+        let starts = self.call(io, remote::AUTOSTART, argument, remote::flag);
+        let starts = starts.await?.unwrap_or_default();
         let said = said(state, reason, is_saved);
         Ok(machine(io, &domain, said, &host, starts))
     }
@@ -159,6 +160,7 @@ impl Provider for Libvirt {
         let running = self.ask(io, remote::LIST, running, remote::domains).await?;
         let found = running.iter().filter_map(|domain| {
             let id = by_id.get(text_of(domain.uuid).as_str())?;
+            let id = Some(id).filter(|id| is_called(&id.node, &domain.name))?;
             let starts = started.contains(domain);
             let machine = machine(io, domain, said(1, 0, false), &host, starts);
             Some(((*id).clone(), machine))
@@ -188,6 +190,11 @@ impl Libvirt {
             .call(io, remote::LOOKUP, wanted, remote::domain)
             .await?;
         let problem = match found {
+            // The UUID is the kubelet's word alone, which could name any domain of the host.
+            Ok(domain) if domain.uuid == uuid && !is_called(&id.node, &domain.name) => {
+                let problem = format!("the domain with UUID {} is {}", id.id, domain.name);
+                return Err(foreign(io, id, &problem));
+            }
             Ok(domain) if domain.uuid == uuid => return Ok(domain),
             Ok(domain) => format!("it shows {}, another domain,", text_of(domain.uuid)),
             Err(refusal) if refusal.code == NO_DOMAIN => "it has no domain".to_owned(),

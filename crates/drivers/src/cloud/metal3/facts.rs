@@ -21,11 +21,14 @@ const MANAGED: [&str; 2] = ["provisioned", "externally provisioned"];
 /// The event of a hard power-off that Ironic has taken. That of a soft one has another message.
 pub(super) const POWER_OFF: &str = "PowerOff";
 const HARD: &str = "Host powered off";
-/// `status.poweredOn`, as words.
-const POWER: [Word; 2] = [
+/// `status.poweredOn`, as words. A host that runs under an order to be off is on its way: what is held by an order that was left standing is not
+/// settled, and a probe has to say so.
+const POWER: [Word; 3] = [
     ("poweredOn true", PowerState::On),
+    (HELD_OFF, PowerState::Transitional),
     ("poweredOn false", PowerState::Off),
 ];
+const HELD_OFF: &str = "poweredOn true, held off";
 
 /// A host.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -151,13 +154,16 @@ pub(super) struct Plan {
 }
 
 impl Host {
-    /// Is it the machine of this Node? Where the provider ID names the machine of Cluster API, that one has the host now.
+    /// Is it the machine of this Node? Where the provider ID names the machine of Cluster API, that one has the host now; where it has a uid alone,
+    /// the host of this name has that one.
     ///
     /// # Errors
     /// It is another machine, in words.
     pub(super) fn check(&self, id: &MachineId) -> Result<(), String> {
-        let mut parts = id.id.splitn(3, '/');
-        let (first, _, machine) = (parts.next(), parts.next(), parts.next());
+        // NAMESPACE/HOST/MACHINE, or the uid alone.
+        let said = id.region.as_deref();
+        let parts = said.and_then(|it| it.rsplit_once('/'));
+        let machine = parts.map(|(_, machine)| machine);
         let uid = &self.metadata.uid;
         let consumer = self.spec.consumer_ref.as_ref();
         let has = |machine: &str| {
@@ -165,10 +171,10 @@ impl Host {
                 it.kind.as_deref() == Some("Metal3Machine") && it.name.as_deref() == Some(machine)
             })
         };
-        let problem = match machine {
+        let problem = match (said, machine) {
             _ if uid.is_empty() => "has no uid".to_owned(),
-            _ if !id.id.contains('/') && first != Some(uid) => format!("has the uid {uid}"),
-            Some(machine) if !has(machine) => {
+            (Some(other), None) if other != uid => format!("has the uid {uid}"),
+            (_, Some(machine)) if !has(machine) => {
                 let name = consumer.and_then(|it| it.name.as_deref());
                 let name = name.unwrap_or("none");
                 format!("has the consumer {name} and not {machine}")
@@ -186,6 +192,7 @@ impl Host {
     pub(super) fn said(&self, events: &[Event]) -> Said {
         let status = self.status.as_ref();
         let word = match status.and_then(|it| it.powered_on) {
+            Some(true) if self.is_annotated(HELD) => Some(HELD_OFF),
             Some(true) => Some("poweredOn true"),
             Some(false) => Some("poweredOn false"),
             None => None,

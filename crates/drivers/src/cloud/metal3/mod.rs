@@ -8,7 +8,7 @@ mod facts;
 use super::errors::Answers;
 use super::io::Io;
 use super::kind::{CloudKind, Fields};
-use super::kube::{self, COMMANDED, List, Meta, Object, Right};
+use super::kube::{self, COMMANDED, List, Object, Right};
 use super::operation::{Follow, Operation};
 use super::words::Said;
 use super::{Machine, MachineId, Provider, Sent, foreign, unusable};
@@ -19,7 +19,6 @@ use facts::{Event, Host, POWER_OFF, Plan};
 use fencing_api::device::{BareMetalHostDriver, TlsSettings};
 use fencing_core::reading::Identity;
 use http::{Method, StatusCode};
-use serde::Deserialize;
 use std::collections::{BTreeSet, HashMap};
 
 const GROUP: &str = "metal3.io";
@@ -68,49 +67,7 @@ impl CloudKind for BareMetalHostDriver {
     }
 }
 
-/// A host without more than who it is.
-#[derive(Debug, Deserialize)]
-struct Bare {
-    kind: Option<String>,
-    metadata: Meta,
-}
-
-impl Object for Bare {
-    const KIND: &'static str = "BareMetalHost";
-
-    fn kind(&self) -> Option<&str> {
-        self.kind.as_deref()
-    }
-
-    fn meta(&self) -> &Meta {
-        &self.metadata
-    }
-}
-
 impl Metal3 {
-    /// Namespace and name of the host. Where the provider ID has only its uid, it is looked for.
-    async fn find(&self, io: &mut Io, id: &MachineId) -> Result<(String, String), DeviceError> {
-        let mut parts = id.id.split('/').map(str::to_owned);
-        if let (Some(namespace), Some(name)) = (parts.next(), parts.next()) {
-            return Ok((namespace, name));
-        }
-        let namespace = self.namespace.clone().unwrap_or_default();
-        let hosts: List<Bare> = kube::list(io, &path(&namespace), "", &ANSWERS).await?;
-        let host = hosts.items.into_iter().find(|it| it.metadata.uid == id.id);
-        match host {
-            Some(host) if kube::is_name(&host.metadata.name) => Ok((namespace, host.metadata.name)),
-            _ => Err(DeviceError::Declined {
-                endpoint: io.main().to_string(),
-                problem: format!(
-                    "no BareMetalHost in namespace {namespace} has the uid {}, which is no Off",
-                    id.id
-                ),
-                way_out: "check `bareMetalHost.namespace` and the Node's `spec.providerID`"
-                    .to_owned(),
-            }),
-        }
-    }
-
     fn machine_of(&self, io: &Io, host: &Host, said: Said, path: String) -> Machine {
         Machine {
             said,
@@ -130,45 +87,57 @@ impl Metal3 {
 impl Provider for Metal3 {
     const NAME: &'static str = "bareMetalHost";
 
-    /// `metal3://NAMESPACE/HOST/MACHINE` of Cluster API, once `metal3://UID`; or the host in the settings.
+    /// `metal3://NAMESPACE/HOST/MACHINE` of Cluster API; or the host in the settings, beside `metal3://UID` of older versions or alone.
+    ///
+    /// The id is the host whichever of them there is, so that two Nodes of one host are seen to be. What the provider ID says beside that stands
+    /// where others have a region, and is compared with the host when it is read.
     fn machine(&self, node: &NodeFacts) -> Result<MachineId, DeviceError> {
         let rest = node.provider_id.strip_prefix("metal3://");
         let parts: Vec<&str> = rest.map_or_else(Vec::new, |rest| rest.split('/').collect());
-        let of = |id: String| Ok(MachineId::of(node, id));
+        let of = |namespace: &str, host: &str| {
+            let id = MachineId::of(node, format!("{namespace}/{host}"));
+            Ok(MachineId {
+                region: rest.map(str::to_owned),
+                ..id
+            })
+        };
         let are_names = parts.iter().all(|part| kube::is_name(part));
         match (parts.as_slice(), &self.namespace, &self.name) {
             ([_, ..], ..) if !are_names => Err(unusable(
                 node,
                 "it is neither metal3://NAMESPACE/HOST/MACHINE nor metal3://UID",
             )),
-            ([namespace, ..], Some(own), _) if parts.len() == 3 && namespace != own => {
+            ([namespace, _, _], Some(own), _) if namespace != own => {
                 Err(unusable(node, "`bareMetalHost.namespace` is another one"))
             }
             ([_, host, _], _, Some(own)) if host != own => {
                 Err(unusable(node, "`bareMetalHost.name` is another one"))
             }
-            ([namespace, host, machine], ..) => of(format!("{namespace}/{host}/{machine}")),
-            ([uid], Some(_), _) => of((*uid).to_owned()),
-            ([], Some(namespace), Some(name)) if node.provider_id.is_empty() => {
-                of(format!("{namespace}/{name}"))
-            }
+            ([namespace, host, _], ..) => of(namespace, host),
+            ([_], Some(namespace), Some(name)) => of(namespace, name),
+            ([_], ..) => Err(unusable(
+                node,
+                "its host has to be named too: set `bareMetalHost.name` and `namespace` of a FenceDevice of its own, or use a version of \
+                 cluster-api-provider-metal3 that writes metal3://NAMESPACE/HOST/MACHINE",
+            )),
+            ([], Some(namespace), Some(name)) if node.provider_id.is_empty() => of(namespace, name),
             _ => Err(unusable(
                 node,
-                "it names no host: set `bareMetalHost.namespace`, and `name` where it has none",
+                "it names no host: set `bareMetalHost.name` and `namespace` where it is empty",
             )),
         }
     }
 
     /// The events come first: an Off that is read after them was written after what they tell.
     async fn read(&self, io: &mut Io, id: &MachineId) -> Result<Machine, DeviceError> {
-        let (namespace, name) = self.find(io, id).await?;
+        let (namespace, name) = id.id.split_once('/').unwrap_or_default();
         let events = format!("/api/v1/namespaces/{namespace}/events");
         let selector = format!(
             "&fieldSelector=involvedObject.kind%3D{}%2CinvolvedObject.name%3D{name}%2Creason%3D{POWER_OFF}",
             Host::KIND
         );
         let events: List<Event> = kube::list(io, &events, &selector, &ANSWERS).await?;
-        let path = format!("{}/{name}", path(&namespace));
+        let path = format!("{}/{name}", path(namespace));
         let host: Host = kube::get(io, &path, &ANSWERS).await?;
         let checked = host.check(id);
         checked.map_err(|problem| foreign(io, id, &problem))?;

@@ -1,6 +1,7 @@
 //! What a cluster with BareMetalHosts answers, as short documents of our own, and what is made of it.
 
 mod calls;
+mod who;
 
 use super::facts::HELD;
 use super::*;
@@ -201,8 +202,6 @@ fn whatever_else_is_wrong_with_the_host_speaks_against_an_off() {
         Some(json!("externally provisioned")),
     );
     assert!(said(&external, &[event("101")]).is_off());
-    let on = with(off(), "/status/poweredOn", Some(json!(true)));
-    assert_eq!(said(&on, &[event("101")]).state, PowerState::On);
     for unknown in [
         with(off(), "/status/poweredOn", None),
         with(off(), "/status", None),
@@ -211,83 +210,27 @@ fn whatever_else_is_wrong_with_the_host_speaks_against_an_off() {
     }
 }
 
+/// Left standing it would turn the host off again whenever it is turned on.
 #[test]
-fn the_host_is_the_one_of_the_machine_in_the_provider_id() {
-    let check = |document: &Value, provider_id: &str| {
-        let provider_id = provider_id.to_owned();
-        let node = NodeFacts {
-            provider_id,
-            ..node()
-        };
-        let id = metal3(Some("racks"), None).machine(&node).expect("an id");
-        host(document).check(&id)
+fn a_host_that_runs_under_an_order_to_be_off_is_not_simply_on() {
+    let of = |document: &Value| {
+        let said = said(document, &[event("101")]);
+        (said.state, said.raw, said.faults)
     };
-    assert_eq!(check(&off(), "metal3://racks/host-1/machine-1"), Ok(()));
-    assert_eq!(check(&off(), &format!("metal3://{UID}")), Ok(()));
-    let says = |result: Result<(), String>| result.expect_err("another machine");
-    let other = says(check(&off(), "metal3://racks/host-1/machine-2"));
-    assert!(
-        other.contains("the consumer machine-1 and not machine-2"),
-        "{other}"
-    );
-    let freed = with(off(), "/spec/consumerRef", None);
-    assert!(says(check(&freed, "metal3://racks/host-1/machine-1")).contains("consumer none"));
-    let kind = with(off(), "/spec/consumerRef/kind", Some(json!("HostClaim")));
-    assert!(check(&kind, "metal3://racks/host-1/machine-1").is_err());
-    let renewed = with(
-        off(),
-        "/metadata/uid",
-        Some(json!("0a1b2c3d-0000-4000-8000-000000000002")),
-    );
-    assert!(says(check(&renewed, &format!("metal3://{UID}"))).contains("has the uid"));
-    let none = with(off(), "/metadata/uid", Some(json!("")));
-    assert!(check(&none, "metal3://racks/host-1/machine-1").is_err());
-}
-
-#[test]
-fn settings_and_provider_id_lead_to_one_host_or_to_none() {
-    let id = |namespace, name, provider_id: &str| {
-        let provider_id = provider_id.to_owned();
-        let node = NodeFacts {
-            provider_id,
-            ..node()
-        };
-        metal3(namespace, name).machine(&node).map(|id| id.id).ok()
-    };
-    let full = "metal3://racks/host-1/machine-1";
-    for (namespace, name) in [
-        (None, None),
-        (Some("racks"), None),
-        (Some("racks"), Some("host-1")),
-    ] {
-        assert_eq!(
-            id(namespace, name, full).as_deref(),
-            Some("racks/host-1/machine-1")
-        );
+    let none = Vec::<String>::new();
+    let on = (PowerState::On, "poweredOn true".to_owned(), none.clone());
+    assert_eq!(of(&running()), on);
+    let held = with(off(), "/status/poweredOn", Some(json!(true)));
+    let other = json!({HELD: "{\"mode\":\"soft\"}"});
+    let raw = "poweredOn true, held off".to_owned();
+    let between = (PowerState::Transitional, raw, none);
+    for annotations in [json!({HELD: self::held("100")}), other] {
+        let document = with(held.clone(), "/metadata/annotations", Some(annotations));
+        assert_eq!(of(&document), between);
     }
-    assert_eq!(id(Some("other"), None, full), None);
-    assert_eq!(id(Some("racks"), Some("host-2"), full), None);
-    let old = format!("metal3://{UID}");
-    assert_eq!(id(Some("racks"), None, &old).as_deref(), Some(UID));
-    assert_eq!(id(None, None, &old), None);
-    assert_eq!(
-        id(Some("racks"), Some("host-1"), "").as_deref(),
-        Some("racks/host-1")
-    );
-    assert_eq!(id(Some("racks"), None, ""), None);
-    for other in [
-        "metal3://",
-        "metal3://a/b",
-        "metal3://a/b/c/d",
-        "metal3://a/../c",
-        "metal3://a/b/c?d",
-        "metal3://A",
-        "kubevirt://a",
-    ] {
-        assert_eq!(id(Some("racks"), None, other), None, "{other}");
-    }
-    // A host in the settings does not make up for the provider ID of something else.
-    assert_eq!(id(Some("racks"), Some("host-1"), "aws:///a/i-1"), None);
+    // Those of others are their own.
+    let others = json!({"reboot.metal3.io/maintenance": ""});
+    assert_eq!(of(&with(held, "/metadata/annotations", Some(others))), on);
 }
 
 #[test]

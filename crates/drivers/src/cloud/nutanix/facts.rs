@@ -106,8 +106,9 @@ impl Task {
         fits.then_some(id)
     }
 
-    /// Where it stands, if it is the one with this path.
-    pub(super) fn follow(&self, path: &str) -> Follow {
+    /// Where it stands, if it is the one with this path; the command was to bring its VM into the state in these words. One that failed since the VM
+    /// is in another has not.
+    pub(super) fn follow(&self, path: &str, wanted: &str) -> Follow {
         let is_it = path.rsplit('/').next() == Some(self.ext_id.as_str());
         let status = self.status.as_deref().unwrap_or("in no state");
         match status {
@@ -118,8 +119,8 @@ impl Task {
         let errors = self.error_messages.iter().map(|it| it.message.as_str());
         let words: Vec<&str> = errors.chain(self.legacy_error_message.as_deref()).collect();
         let words = words.join("; ");
-        let is_so = ["in state Off", "in state On"].map(|it| words.contains(it));
-        match is_it && status == "FAILED" && is_so.contains(&true) {
+        let is_so = !wanted.is_empty() && words.contains(wanted);
+        match is_it && status == "FAILED" && is_so {
             true => Follow::Already(words),
             false => Follow::Failed(format!("its task is {status} ({words})")),
         }

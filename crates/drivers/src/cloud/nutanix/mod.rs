@@ -98,18 +98,26 @@ impl Provider for Nutanix {
         if said.is_off() {
             let others = namesakes(io, &vm).await?;
             let is_alone = !others.iter().any(|other| other.may_stand_for(&vm));
-            said = said.only_if(is_alone, "another VM has its name");
+            // A list without the machine itself, or with more behind it, says nothing of others.
+            let is_listed = others.iter().any(|it| it.is(id));
+            said = said
+                .only_if(is_listed, "the list of its name lacks it")
+                .only_if(
+                    others.len() < PAGE,
+                    "more VMs have its name than are listed",
+                )
+                .only_if(is_alone, "another VM has its name");
         }
         Ok(machine(io, &vm, said, &tag))
     }
 
     /// Cuts the power at once; the guest is not asked.
     async fn off(&self, io: &mut Io, machine: &Machine) -> Result<Sent, DeviceError> {
-        switch(io, machine, "power-off").await
+        switch(io, machine, "power-off", "in state Off").await
     }
 
     async fn on(&self, io: &mut Io, machine: &Machine) -> Result<Sent, DeviceError> {
-        switch(io, machine, "power-on").await
+        switch(io, machine, "power-on", "in state On").await
     }
 
     async fn fleet(
@@ -134,9 +142,11 @@ impl Provider for Nutanix {
     }
 
     async fn follow(&self, io: &mut Io, operation: &Operation) -> Result<Follow, DeviceError> {
-        let reply = ask(io, &operation.path).await?;
+        // As `switch` has it.
+        let (path, wanted) = operation.path.split_once('\n').unwrap_or_default();
+        let reply = ask(io, path).await?;
         let Of { data: task } = io.typed::<Of<Task>>(&operation.at, reply)?;
-        Ok(task.follow(&operation.path))
+        Ok(task.follow(path, wanted))
     }
 }
 
@@ -166,7 +176,14 @@ async fn list(io: &mut Io, query: &str) -> Result<Vec<Vm>, DeviceError> {
     io.listed::<All<Vm>>(&io.main(), reply).map(All::items)
 }
 
-async fn switch(io: &mut Io, machine: &Machine, command: &str) -> Result<Sent, DeviceError> {
+/// Sends one command. The path of its operation has a line of its own with the words for the state that it is to bring about: a task that failed
+/// tells only in which state it found the VM.
+async fn switch(
+    io: &mut Io,
+    machine: &Machine,
+    command: &str,
+    wanted: &str,
+) -> Result<Sent, DeviceError> {
     let (path, tag) = machine.path.split_once('\n').unwrap_or_default();
     let headers = HeaderValue::from_str(&request_id()).and_then(|request| {
         let tag = HeaderValue::from_str(tag)?;
@@ -186,7 +203,7 @@ async fn switch(io: &mut Io, machine: &Machine, command: &str) -> Result<Sent, D
     let taken = StatusCode::ACCEPTED;
     io.order(&machine.at, &call, taken, &ANSWERS, |io, reply| {
         let Of { data: task } = io.typed::<Of<Task>>(&machine.at, reply)?;
-        let path = task.id().map(|id| format!("{TASKS}/{id}"));
+        let path = task.id().map(|id| format!("{TASKS}/{id}\n{wanted}"));
         path.ok_or_else(|| io.protocol(&machine.at, "the command was taken, and it names no task"))
     })
     .await

@@ -130,11 +130,12 @@ fn the_machine_follows_from_the_provider_id_or_the_system_uuid() {
 fn a_task_is_followed_if_it_is_the_one_that_was_begun() {
     let path = format!("{TASKS}/{TASK}");
     let of = |status: &str| task(&json!({"extId": TASK, "status": status}));
+    let follow = |task: &Task| task.follow(&path, "in state Off");
     assert_eq!(of("RUNNING").id(), Some(TASK));
     for running in ["QUEUED", "RUNNING", "CANCELING"] {
-        assert_eq!(of(running).follow(&path), Follow::Running, "{running}");
+        assert_eq!(follow(&of(running)), Follow::Running, "{running}");
     }
-    assert_eq!(of("SUCCEEDED").follow(&path), Follow::Done);
+    assert_eq!(follow(&of("SUCCEEDED")), Follow::Done);
     for failed in [
         "FAILED",
         "CANCELED",
@@ -143,16 +144,30 @@ fn a_task_is_followed_if_it_is_the_one_that_was_begun() {
         "succeeded",
         "",
     ] {
-        assert!(
-            matches!(of(failed).follow(&path), Follow::Failed(_)),
-            "{failed}"
-        );
+        assert!(matches!(follow(&of(failed)), Follow::Failed(_)), "{failed}");
     }
     let other = task(&json!({"extId": "ZXJnb24=:1", "status": "SUCCEEDED"}));
-    assert!(matches!(other.follow(&path), Follow::Failed(_)));
-    let so = "InvalidVmState: Cannot complete request in state Off";
-    let so = json!({"extId": TASK, "status": "FAILED", "errorMessages": [{"message": so}]});
-    assert!(matches!(task(&so).follow(&path), Follow::Already(_)));
+    assert!(matches!(follow(&other), Follow::Failed(_)));
+    for (wanted, actual, is_so) in [
+        ("in state Off", "Off", true),
+        ("in state On", "On", true),
+        // A VM that is on was not turned off, whatever else was wrong.
+        ("in state Off", "On", false),
+        ("in state On", "Off", false),
+        ("", "Off", false),
+    ] {
+        let words = format!("InvalidVmState: Cannot complete request in state {actual}");
+        let errors = json!([{"message": words}]);
+        let ended = json!({"extId": TASK, "status": "FAILED", "errorMessages": errors});
+        let ended = task(&ended).follow(&path, wanted);
+        let is_already = matches!(ended, Follow::Already(_));
+        let has_failed = matches!(ended, Follow::Failed(_));
+        assert_eq!(
+            (is_already, has_failed),
+            (is_so, !is_so),
+            "{wanted}, {actual}"
+        );
+    }
     for id in ["", "../../vms", "a/b", "a?b", "a b", &"a".repeat(129)] {
         assert_eq!(task(&json!({"extId": id})).id(), None, "{id}");
     }
@@ -192,6 +207,6 @@ proptest! {
     fn no_json_panics(one in any_value(), other in any_value()) {
         let odd = json!({"data": {"error": [one, {"code": other}]}, "extId": one, "errorMessages": [other]});
         let _ = (vm(&odd), facts::words(odd.to_string().as_bytes()));
-        let _ = serde_json::from_value::<Task>(odd).map(|it| it.follow("/x"));
+        let _ = serde_json::from_value::<Task>(odd).map(|it| it.follow("/x", "in state Off"));
     }
 }

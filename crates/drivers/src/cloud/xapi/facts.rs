@@ -1,12 +1,12 @@
 //! What the answers of XAPI mean. Pure, and total over any JSON.
 
+use super::super::jsonrpc::Texts;
 use super::super::operation::Follow;
 use super::super::words::{Said, Word};
 use crate::address::{Address, AddressError};
 use fencing_core::reading::{Identity, PowerState};
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
@@ -41,7 +41,14 @@ pub(super) struct Vm {
     is_a_snapshot: bool,
     is_control_domain: bool,
     ha_restart_priority: String,
-    other_config: Value,
+    other_config: OtherConfig,
+}
+
+/// What is kept of a map in which anybody may write anything.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct OtherConfig {
+    #[serde(default)]
+    auto_poweron: Texts,
 }
 
 /// What happened to a VM.
@@ -86,8 +93,7 @@ impl Vm {
 
     /// A hard shutdown ends what HA does for this VM until it is started again; `auto_poweron` starts it with its host.
     pub(super) fn restarter(&self) -> Option<String> {
-        let starts = self.other_config.get("auto_poweron");
-        let starts = starts.is_some_and(|it| it == "true");
+        let starts = self.other_config.auto_poweron.is("true");
         match self.ha_restart_priority.as_str() {
             "" if starts => Some("auto_poweron, whenever its host boots".to_owned()),
             "" => None,
@@ -115,13 +121,14 @@ pub(super) fn against_off(messages: &Messages) -> Option<String> {
 }
 
 impl Task {
-    pub(super) fn follow(&self) -> Follow {
+    /// How a command ended that was to bring its VM into this state. One that failed since the VM is in another has not.
+    pub(super) fn follow(&self, wanted: &str) -> Follow {
         let words = self.error_info.join(", ");
         let info: Vec<&str> = self.error_info.iter().map(String::as_str).collect();
         match (self.status.as_str(), info.as_slice()) {
             ("pending" | "cancelling", _) => Follow::Running,
             ("success", _) => Follow::Done,
-            ("failure", ["VM_BAD_POWER_STATE", _, _, "halted" | "running"]) => {
+            ("failure", ["VM_BAD_POWER_STATE", _, _, actual]) if *actual == wanted => {
                 Follow::Already(words)
             }
             ("failure", [code, ..]) if REFUSED.contains(code) => Follow::Refused(words),

@@ -6,7 +6,7 @@
 
 mod facts;
 
-use super::account::Grant;
+use super::account::{Account, Grant};
 use super::errors::{Answers, Meaning, coded, row};
 use super::io::Io;
 use super::jsonrpc::{self, JsonRpc};
@@ -94,12 +94,12 @@ impl Provider for Xapi {
 
     /// Destroys the domain at once; the guest is not asked.
     async fn off(&self, io: &mut Io, machine: &Machine) -> Result<Sent, DeviceError> {
-        switch(io, machine, "Async.VM.hard_shutdown", &[]).await
+        switch(io, machine, "Async.VM.hard_shutdown", &[], "halted").await
     }
 
     async fn on(&self, io: &mut Io, machine: &Machine) -> Result<Sent, DeviceError> {
         // Neither paused, nor by force.
-        switch(io, machine, "Async.VM.start", &[false, false]).await
+        switch(io, machine, "Async.VM.start", &[false, false], "running").await
     }
 
     async fn fleet(
@@ -120,8 +120,10 @@ impl Provider for Xapi {
     }
 
     async fn follow(&self, io: &mut Io, operation: &Operation) -> Result<Follow, DeviceError> {
-        let task = ask::<Task>(io, "task.get_record", &[&operation.path]).await;
-        task.map(|(_, task)| task.follow())
+        // As `switch` has it.
+        let (wanted, task) = operation.path.split_once(' ').unwrap_or_default();
+        let task = ask::<Task>(io, "task.get_record", &[task]).await;
+        task.map(|(_, task)| task.follow(wanted))
     }
 }
 
@@ -147,18 +149,51 @@ async fn records(
     ask(io, "VM.get_all_records_where", &[&filter]).await
 }
 
-/// Sends one command; its session was opened by the preparation, and nothing is asked for here (F12).
+/// Sends one command; its session was opened by the preparation, and nothing is asked for here (F12). The path of its operation is the state
+/// that it is to bring about, and its task: a task that failed tells only in which state it found the VM.
 async fn switch(
     io: &mut Io,
     machine: &Machine,
     method: &str,
     flags: &[bool],
+    wanted: &str,
 ) -> Result<Sent, DeviceError> {
     let grant = io.account.grant();
     let grant = grant.ok_or_else(|| io.protocol(&machine.at, "its session has ended"))?;
     let mut params = vec![json!(*grant.token), json!(machine.path)];
     params.extend(flags.iter().map(|flag| json!(flag)));
-    RPC.order(io, &machine.at, method, &params).await
+    Ok(match RPC.order(io, &machine.at, method, &params).await? {
+        Sent::Operation(Operation { at, path: task }) => {
+            let path = format!("{wanted} {task}");
+            Sent::Operation(Operation { at, path })
+        }
+        sent => sent,
+    })
+}
+
+/// Drops a session whose master was asked and has not answered, also where the caller has given up: only the address in the settings tells
+/// who is the master now, and is not asked while there is a session. One with that very address is kept.
+struct Unanswered {
+    account: Arc<Account>,
+    grant: Option<Grant>,
+}
+
+impl Unanswered {
+    fn at(io: &Io, at: &Address, grant: &Grant) -> Self {
+        let is_named = at.host != io.main().host;
+        Self {
+            account: Arc::clone(&io.account),
+            grant: is_named.then(|| grant.clone()),
+        }
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if let Some(grant) = &self.grant {
+            self.account.drop_ended(grant);
+        }
+    }
 }
 
 /// What a call within a session returns, and who answered. A session that has ended is opened again, once.
@@ -172,7 +207,13 @@ async fn ask<T: DeserializeOwned>(
         let (at, grant) = session(io).await?;
         let mut params = vec![json!(*grant.token)];
         params.extend(args.iter().map(|arg| json!(arg)));
-        match RPC.ask(io, &at, method, &params).await? {
+        let mut unanswered = Unanswered::at(io, &at, &grant);
+        let answer = RPC.ask::<T>(io, &at, method, &params).await?;
+        // What has no code is from whoever has that address now.
+        if answer.as_ref().err().is_none_or(|it| !it.code.is_empty()) {
+            unanswered.grant = None;
+        }
+        match answer {
             Ok(result) => return Ok((at, result)),
             Err(failed) if may_renew && ENDED.contains(&failed.code.as_str()) => {
                 may_renew = false;

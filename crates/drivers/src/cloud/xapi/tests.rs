@@ -171,11 +171,12 @@ fn the_machine_follows_from_the_provider_id_or_the_system_uuid() {
 
 #[test]
 fn a_task_says_how_a_command_ended() {
-    let of = |status: &str, error: &[&str]| {
+    let to = |wanted: &str, status: &str, error: &[&str]| {
         let task = json!({"status": status, "error_info": error, "progress": 1.0});
         let task: Task = serde_json::from_value(task).expect("a task");
-        task.follow()
+        task.follow(wanted)
     };
+    let of = |status: &str, error: &[&str]| to("halted", status, error);
     for running in ["pending", "cancelling"] {
         assert_eq!(of(running, &[]), Follow::Running, "{running}");
     }
@@ -183,12 +184,25 @@ fn a_task_says_how_a_command_ended() {
     for failed in ["failure", "cancelled", "Success", ""] {
         assert!(matches!(of(failed, &[]), Follow::Failed(_)), "{failed}");
     }
-    let of_state = |actual: &str| {
-        let info = ["VM_BAD_POWER_STATE", REFERENCE, "running", actual];
-        of("failure", &info)
-    };
-    assert!(matches!(of_state("halted"), Follow::Already(_)));
-    assert!(matches!(of_state("suspended"), Follow::Failed(_)));
+    for (wanted, actual, is_so) in [
+        ("halted", "halted", true),
+        ("running", "running", true),
+        // A VM that runs was not turned off, whatever else was wrong.
+        ("halted", "running", false),
+        ("running", "halted", false),
+        ("halted", "suspended", false),
+        ("running", "paused", false),
+    ] {
+        let info = ["VM_BAD_POWER_STATE", REFERENCE, "running;paused", actual];
+        let ended = to(wanted, "failure", &info);
+        let is_already = matches!(ended, Follow::Already(_));
+        let has_failed = matches!(ended, Follow::Failed(_));
+        assert_eq!(
+            (is_already, has_failed),
+            (is_so, !is_so),
+            "{wanted}, {actual}"
+        );
+    }
     // Its host has not heard of it.
     for code in [
         "HOST_OFFLINE",
@@ -234,6 +248,9 @@ fn what_starts_a_vm_by_itself_is_named() {
     };
     assert_eq!(of("", json!({})), "");
     assert_eq!(of("", json!({"auto_poweron": "false"})), "");
+    for odd in [json!({}), json!(true), json!(null), json!(["true", "x"])] {
+        assert_eq!(of("", json!({"auto_poweron": odd, "x": {}})), "", "{odd}");
+    }
     assert!(of("", json!({"auto_poweron": "true"})).starts_with("auto_poweron"));
     assert!(of("restart", json!({})).starts_with("HA of the pool (restart)"));
 }
@@ -283,7 +300,7 @@ proptest! {
     fn no_json_panics(one in any_value(), other in any_value()) {
         let odd = json!({"x": {"name": one, "timestamp": other}, "status": one, "error_info": [other]});
         let _ = serde_json::from_value::<Messages>(odd.clone()).map(|it| facts::against_off(&it));
-        let _ = serde_json::from_value::<Task>(odd).map(|it| it.follow());
+        let _ = serde_json::from_value::<Task>(odd).map(|it| it.follow("halted"));
         let _ = facts::master(&Address::parse("https://a").expect("an address"), one.as_str().unwrap_or(""));
     }
 }

@@ -2,12 +2,14 @@
 
 use super::calls::{LOGIN, SECRET, TOKEN, granted, service, settings};
 use super::*;
-use crate::cloud::account::Accounts;
+use crate::clock::Clock;
+use crate::cloud::account::{Accounts, Grant};
 use crate::cloud::fixtures::Service;
 use crate::cloud::surroundings::{AzureIdentity, AzureNode};
 use crate::{DriverKind, FenceDriver, Parts};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A driver without a Secret.
 fn of_pod(service: &Service, surroundings: Surroundings) -> Arc<dyn FenceDriver> {
@@ -218,13 +220,33 @@ async fn an_identity_of_the_pod_needs_a_certificate_that_is_checked() {
         accounts: Arc::new(Accounts::in_these(managed(&service.url))),
         ..service.parts(node(provider_id()), &SECRET)
     };
+    // Neither one of its own, nor one that another device has fetched for this address.
+    let pace = (Azure::NAME, Azure::PACE);
+    let account = parts
+        .accounts
+        .of(pace, &parts.address, &parts.secret, Clock::SYSTEM);
     let driver = unchecked.make(parts).expect("a driver");
-    let error = driver.open().observe().await.expect_err("no token");
-    assert!(error.to_string().contains("it must be Full"), "{error}");
+    for is_known in [false, true] {
+        if is_known {
+            let since = Clock::SYSTEM.since_boot();
+            account.keep(Grant {
+                token: "token-of-another".to_owned().into(),
+                since,
+                until: since + Duration::from_secs(3600),
+                endpoints: Vec::new(),
+            });
+        }
+        let error = driver.open().observe().await.expect_err("no token");
+        assert!(error.to_string().contains("it must be Full"), "{error}");
+    }
     assert!(service.asked().is_empty());
     let is_checked = |settings: Value| azure(&settings).is_checked;
     assert!(is_checked(json!({})));
     assert!(!is_checked(json!({"tls": {"verification": "None"}})));
+    let plain =
+        |host: &str| json!({"address": format!("http://{host}"), "tls": {"verification": "None"}});
+    assert!(!is_checked(plain("management.azure.com:443")));
+    assert!(is_checked(plain("127.0.0.1:1")));
     assert!(!is_checked(
         json!({"tls": {"verification": "Pinned", "sha256Fingerprint": "00"}})
     ));

@@ -41,8 +41,9 @@ fn turned_off(service: &Service) {
 }
 
 fn driver_of(service: &Service, node: NodeFacts) -> Arc<dyn FenceDriver> {
-    let settings =
-        json!({"address": service.url, "namespace": "racks", "tls": {"verification": "None"}});
+    let settings = json!({
+        "address": service.url, "namespace": "racks", "name": "host-1", "tls": {"verification": "None"},
+    });
     let settings: BareMetalHostDriver = serde_json::from_value(settings).expect("settings");
     let kubeconfig = format!(
         "clusters: [{{name: c, cluster: {{server: '{}'}}}}]\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n\
@@ -234,32 +235,25 @@ async fn a_host_is_turned_on_by_taking_the_annotation_away() {
 }
 
 #[tokio::test]
-async fn an_old_provider_id_is_looked_for_by_its_uid() {
+async fn an_old_provider_id_is_that_of_the_host_in_the_settings() {
     let service = service().await;
-    let node = NodeFacts {
+    let old = NodeFacts {
         provider_id: format!("metal3://{UID}"),
         ..node()
     };
-    let other = with(running(), "/metadata/uid", Some(json!("another")));
-    service.answer(
-        LIST,
-        "200 OK",
-        "",
-        list("BareMetalHostList", vec![other.clone(), running()]),
-    );
-    let reading = driver_of(&service, node.clone())
-        .open()
-        .observe()
-        .await
-        .expect("a reading");
+    let driver = driver_of(&service, old);
+    let reading = driver.open().observe().await.expect("a reading");
     assert_eq!(reading.state, PowerState::On);
-    service.now(LIST, "200 OK", "", list("BareMetalHostList", vec![other]));
-    let missing = driver_of(&service, node)
-        .open()
-        .observe()
-        .await
-        .expect_err("no such host");
-    assert!(missing.to_string().contains("is no Off"), "{missing}");
+    // So that a second Node with the same host is found, whichever form its own has.
+    assert_eq!(driver.target(), self::driver(&service).target());
+    let other = with(running(), "/metadata/uid", Some(json!("another")));
+    service.now(HOST, "200 OK", "", other);
+    let mut session = driver.open();
+    let error = session.observe().await.expect_err("another host");
+    assert!(error.to_string().contains("has the uid another"), "{error}");
+    session.prepare_off().await.expect_err("nothing prepared");
+    session.force_off().await.expect_err("nothing sent");
+    assert!(!service.asked().iter().any(|it| it.starts_with("PATCH ")));
 }
 
 #[tokio::test]

@@ -90,6 +90,23 @@ async fn an_off_beside_another_vm_that_could_be_the_machine_is_none() {
     service.now(NAMESAKES, "200 OK", "", data(&json!([off(), other])));
     let reading = session(&service).observe().await.expect("a reading");
     assert_eq!(reading.faults, ["another VM has its name"]);
+    let lacks = "the list of its name lacks it";
+    let full = "more VMs have its name than are listed";
+    let unrelated = with(running(), "name", Some(json!("db-1")));
+    let unrelated = with(unrelated, "extId", Some(json!(OTHER)));
+    for (listed, faults) in [
+        (json!({"metadata": {}}), vec![lacks]),
+        (data(&Value::Null), vec![lacks]),
+        (data(&json!([])), vec![lacks]),
+        (data(&json!([unrelated])), vec![lacks]),
+        (data(&json!(vec![off(); PAGE])), vec![full]),
+        (data(&json!(vec![off(); PAGE - 1])), vec![]),
+    ] {
+        service.now(NAMESAKES, "200 OK", "", listed);
+        let reading = session(&service).observe().await.expect("a reading");
+        assert_eq!(reading.faults, faults);
+        assert_eq!(reading.is_off(), faults.is_empty());
+    }
     service.now(NAMESAKES, "403 Forbidden", "", json!({}));
     let none = session(&service).observe().await.expect_err("no reading");
     assert_eq!(none.reason(), "PermissionDenied", "{none}");
@@ -166,10 +183,21 @@ async fn a_power_off_is_for_the_version_that_was_read_and_its_task_is_followed()
     service.answer(FOLLOWED, "200 OK", "", task_is("RUNNING"));
     service.answer(FOLLOWED, "200 OK", "", task_is("SUCCEEDED"));
     assert_eq!(off().await, Ok(OffOutcome::Accepted));
-    for end in [task_is("FAILED"), task_is("QUEUED"), json!({})] {
+    let failed = |words: &str| {
+        data(&json!({"extId": TASK, "status": "FAILED", "errorMessages": [{"message": words}]}))
+    };
+    for end in [
+        task_is("FAILED"),
+        failed("Cannot complete request in state On"),
+        task_is("QUEUED"),
+        json!({}),
+    ] {
         service.now(FOLLOWED, "200 OK", "", end);
         assert!(matches!(off().await, Ok(OffOutcome::Unknown(_))));
     }
+    let is_so = failed("Cannot complete request in state Off");
+    service.now(FOLLOWED, "200 OK", "", is_so);
+    assert!(matches!(off().await, Ok(OffOutcome::AlreadyOff { .. })));
     let odd_task = data(&json!({"extId": "../../../vmm/v4.0"}));
     for (status, body) in [
         ("202 Accepted", odd_task),

@@ -1,5 +1,7 @@
 //! Whole calls of the driver, against a service on loopback.
 
+mod masters;
+
 use super::*;
 use crate::cloud::fixtures::{HANGS_UP, SAYS_NOTHING, Service};
 use crate::{DriverKind, Extent, FenceDriver, FenceSession, OffOutcome, OnOutcome};
@@ -274,6 +276,10 @@ async fn a_power_off_is_one_call_and_its_task_is_followed() {
     assert_eq!(refused.reason(), "Refused", "{refused}");
     for end in [
         task("failure", &["CANNOT_CONTACT_HOST", "OpaqueRef:host"]),
+        task(
+            "failure",
+            &["VM_BAD_POWER_STATE", REFERENCE, "halted", "running"],
+        ),
         task("pending", &[]),
         error("HANDLE_INVALID", &["task", "OpaqueRef:task"]),
     ] {
@@ -315,8 +321,10 @@ async fn a_vm_is_started_neither_paused_nor_by_force() {
     assert!(session.prepare_on().await.expect("prepared").is_off());
     service.asked();
     assert_eq!(session.power_on().await, Ok(OnOutcome::Accepted));
+    let calls = calls(&service);
     let params = json!([SESSION, format!("{REFERENCE}0"), false, false]);
-    assert_eq!(calls(&service)[0].1, params);
+    assert_eq!(calls[0].1, params);
+    assert_eq!(calls[1].1, json!([SESSION, "OpaqueRef:task"]));
 }
 
 #[tokio::test]

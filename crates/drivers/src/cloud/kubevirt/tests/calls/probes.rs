@@ -1,6 +1,7 @@
 //! Probes, by the machine and by lists, and the kubeconfig.
 
 use super::*;
+use crate::http::Target;
 
 #[tokio::test]
 async fn a_probe_says_what_the_account_may_not_do() {
@@ -35,24 +36,22 @@ async fn a_probe_says_what_the_account_may_not_do() {
     );
 }
 
+/// Two lists of this namespace, with the machine and its run.
+fn lists(service: &Service, namespace: &str, vmi: Value) {
+    let path = |of_one: &str| {
+        let of_all = of_one.trim_end_matches("/worker-1");
+        format!("{of_all}?limit=100").replace("tenant", namespace)
+    };
+    let vms = list("VirtualMachineList", vec![running()]);
+    service.now(&path(VM), "200 OK", "", vms);
+    let vmis = list("VirtualMachineInstanceList", vec![vmi]);
+    service.now(&path(VMI), "200 OK", "", vmis);
+}
+
 #[tokio::test]
 async fn two_lists_serve_probes_of_machines_that_were_read_and_run() {
     let service = service().await;
-    let vms = format!("{}?limit=100", VM.trim_end_matches("/worker-1"));
-    let vmis = format!("{}?limit=100", VMI.trim_end_matches("/worker-1"));
-    service.answer(
-        &vms,
-        "200 OK",
-        "",
-        list("VirtualMachineList", vec![running()]),
-    );
-    let moved = with(vmi(), "/status/nodeName", Some(json!("infra-2")));
-    service.answer(
-        &vmis,
-        "200 OK",
-        "",
-        list("VirtualMachineInstanceList", vec![moved]),
-    );
+    lists(&service, "tenant", vmi());
     let driver = driver(&service);
     driver.open().probe(Extent::Listed).await.expect("a probe");
     service.asked();
@@ -62,20 +61,63 @@ async fn two_lists_serve_probes_of_machines_that_were_read_and_run() {
         assert_eq!(probed.reading.state, PowerState::On);
         assert_eq!(probed.restarter.as_deref(), Some("runStrategy Always"));
     }
-    // Where the list has shown it, it ran last.
+}
+
+#[tokio::test]
+async fn one_that_a_list_shows_elsewhere_is_read_by_itself() {
+    let service = service().await;
+    let moved = with(vmi(), "/status/nodeName", Some(json!("infra-2")));
+    lists(&service, "tenant", moved);
+    let driver = driver(&service);
+    driver.open().probe(Extent::Listed).await.expect("a probe");
+    service.asked();
+    driver.open().probe(Extent::Listed).await.expect("a probe");
+    let asked = service.asked();
+    let reads_it = |it: &String| it.starts_with(&format!("{VM} "));
+    assert!(asked.iter().any(reads_it), "{asked:?}");
+    // Where the list has shown it, it may run.
     stop(&service);
-    service.answer(
-        &NODE.replace("infra-1", "infra-2"),
-        "200 OK",
-        "",
-        with(
-            infra_node("Unknown"),
-            "/metadata/name",
-            Some(json!("infra-2")),
-        ),
+    let infra = with(
+        infra_node("Unknown"),
+        "/metadata/name",
+        Some(json!("infra-2")),
     );
+    let path = NODE.replace("infra-1", "infra-2");
+    service.now(&path, "200 OK", "", infra);
     let reading = driver.open().observe().await.expect("a reading");
     assert_eq!(reading.faults, ["infra node infra-2 not Ready"]);
+}
+
+#[tokio::test]
+async fn a_list_of_a_namespace_shows_no_machine_of_another() {
+    let service = service().await;
+    let vmi = with(vmi(), "/status/nodeName", Some(json!("infra-2")));
+    lists(&service, "other", vmi);
+    let other = Kubevirt {
+        namespace: "other".to_owned(),
+    };
+    let parts = parts(&service);
+    let account = (Kubevirt::NAME, Kubevirt::PACE);
+    let accounts = &parts.accounts;
+    let account = accounts.of(account, &parts.address, &parts.secret, parts.clock);
+    let target = Target {
+        address: parts.address,
+        tls: None,
+        credentials: parts.credentials,
+        rules: parts.rules,
+    };
+    let mut io = Io::new(Arc::new(target), account, parts.clock);
+    let of = |provider: &Kubevirt| provider.machine(&node()).expect("a machine");
+    let ids = [of(&kubevirt()), of(&other)];
+    let found = other.fleet(&mut io, &ids).await.expect("a list");
+    let found: Vec<&MachineId> = found.iter().map(|(id, _)| id).collect();
+    assert_eq!(found, [&ids[1]]);
+    let places = |id: &MachineId| io.account.fleet.places_of(id).nodes().cloned();
+    assert_eq!(places(&ids[0]), None);
+    assert_eq!(places(&ids[1]), Some(["infra-2".to_owned()].into()));
+    // Nor does it where it is asked for that machine alone.
+    let found = other.fleet(&mut io, &ids[..1]).await.expect("a list");
+    assert!(found.is_empty(), "{found:?}");
 }
 
 #[tokio::test]
