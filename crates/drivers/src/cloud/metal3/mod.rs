@@ -117,8 +117,7 @@ impl Provider for Metal3 {
             ([_], Some(namespace), Some(name)) => of(namespace, name),
             ([_], ..) => Err(unusable(
                 node,
-                "its host has to be named too: set `bareMetalHost.name` and `namespace` of a FenceDevice of its own, or use a version of \
-                 cluster-api-provider-metal3 that writes metal3://NAMESPACE/HOST/MACHINE",
+                "its host has to be named too: set `bareMetalHost.name` and `namespace` of a FenceDevice of its own",
             )),
             ([], Some(namespace), Some(name)) if node.provider_id.is_empty() => of(namespace, name),
             _ => Err(unusable(
