@@ -8,7 +8,6 @@
 mod ask;
 mod availability;
 mod bmcs;
-mod metal3;
 mod objects;
 mod outlets;
 mod read;

@@ -22,6 +22,15 @@ use tokio::process::Command;
 
 use crate::outage::name;
 
+/// Files that pages make Secrets and ConfigMaps of.
+const FILES: [&str; 6] = [
+    "key.json",
+    "infra.kubeconfig",
+    "hosts.kubeconfig",
+    "tls.crt",
+    "tls.key",
+    "cacert.pem",
+];
 /// What is in a command that cannot run in a lab, and why.
 const ELSEWHERE: [(&str, &str); 7] = [
     (" logs ", "the lab's operator runs beside the cluster"),
@@ -192,6 +201,10 @@ impl Desk {
         std::os::unix::fs::symlink(workspace().join("deploy"), folder.join("deploy"))?;
         std::fs::write(folder.join("my/kustomization.yaml"), kustomization()?)?;
         std::fs::write(folder.join("ca.crt"), plane.ca_pem())?;
+        // What other tools have written: what is in them no command here looks at.
+        for name in FILES {
+            std::fs::write(folder.join(name), "what a tool has written")?;
+        }
         let toolchain = tokio::task::spawn_blocking(|| Toolchain::build(Programs::All)).await??;
         let kubectl = toolchain.program("kubectl");
         let programs = kubectl.parent().context("a folder")?.display().to_string();

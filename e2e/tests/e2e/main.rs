@@ -39,7 +39,6 @@ mod human_word;
 mod hung_kubelet;
 mod hypervisor;
 mod image;
-mod infra_cluster;
 mod interop;
 mod ipmi;
 mod judged;
