@@ -42,7 +42,7 @@ pub fn asks(url: &str, opens: Opens, ca_pem: &str, questions: &[(&str, String)])
     let mut text = json!({"host": host, "port": port, "ca": ca, "do": questions});
     match opens {
         Opens::Key => text["apiKey"] = json!(KEY),
-        Opens::WrongKey => text["apiKey"] = json!("nobody"),
+        Opens::WrongKey => text["apiKey"] = json!("another"),
         Opens::Login => {
             text["username"] = json!(LOGIN[0]);
             text["password"] = json!(LOGIN[1]);

@@ -378,7 +378,7 @@ async fn an_agent_of_clusterlabs_reads_and_switches_an_emulated_bmc() {
     assert_eq!(commands.len(), 2, "off once, on once: {commands:?}");
     for driver in [
         of(&account.username, "wrong"),
-        of("nobody", &account.password),
+        of("stranger", &account.password),
     ] {
         let error = driver.open().observe().await.unwrap_err();
         assert_eq!(error.reason(), "ProtocolError", "{error}");

@@ -2,8 +2,8 @@
 //!
 //! What each does was read in its own source in November 2026 (docs/comparison.md has the table): node-healthcheck-operator,
 //! self-node-remediation, fence-agents-remediation and machine-deletion-remediation of Medik8s, the MachineHealthChecks of OpenShift's
-//! Machine API and of Cluster API, the cloud-node-lifecycle controller of `k8s.io/cloud-provider` and cloud-provider-azure, kured, Rook's node watcher, and what the
-//! machine-config-operator of OpenShift puts on the nodes of a two-node cluster with fencing.
+//! Machine API and of Cluster API, the cloud-node-lifecycle controller of `k8s.io/cloud-provider` and cloud-provider-azure, kured, Rook's node
+//! watcher, and what the machine-config-operator of OpenShift puts on the nodes of a two-node cluster with fencing.
 
 use super::super::super::exclusions::KURED_ANNOTATIONS;
 use super::super::super::observed::{NodeView, OUT_OF_SERVICE};

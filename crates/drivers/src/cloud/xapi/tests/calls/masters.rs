@@ -38,7 +38,7 @@ fn in_session_with(host: &str, service: &Service) -> (Arc<dyn FenceDriver>, Arc<
 async fn a_master_without_an_answer_is_looked_for_at_the_address_in_the_settings() {
     let service = service().await;
     let (driver, account) = in_session_with(ELSEWHERE, &service);
-    driver.open().observe().await.expect_err("nobody is there");
+    driver.open().observe().await.expect_err("no answer");
     assert!(service.asked().is_empty());
     assert!(account.grant().is_none());
     assert!(driver.open().observe().await.expect("a reading").is_off());
