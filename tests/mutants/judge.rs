@@ -6,7 +6,7 @@ use crate::sources::Sources;
 use crate::switch::Switched;
 use crate::workspace::{Binary, Outcome, Problem, Suite, Workspace};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -81,9 +81,10 @@ pub fn judge(sources: &Sources, mutants: &[Mutant]) -> Vec<Verdict> {
         for _ in 0..jobs() {
             scope.spawn(|| {
                 while let Some(number) = next() {
-                    let suites = mutants[number - 1].suites;
+                    let Mutant { suites, edit, .. } = &mutants[number - 1];
                     let of_suite = |suite: &Suite| &binaries[suite];
-                    let verdict = asked(suites.iter().map(of_suite), number, &deadlines);
+                    let suites: Vec<&Binary> = suites.iter().map(of_suite).collect();
+                    let verdict = asked(&suites, number, &edit.file, &deadlines);
                     judged(number, verdict);
                 }
             });
@@ -208,7 +209,8 @@ impl Run<'_> {
                 Ok(binaries) => binaries,
                 Err(problems) => return Verdict::DoesNotBuild(problems[0].words.clone()),
             };
-            match asked(binaries.values(), 0, deadlines) {
+            let binaries: Vec<&Binary> = binaries.values().collect();
+            match asked(&binaries, 0, &edit.file, deadlines) {
                 Verdict::Survived => {}
                 other => return other,
             }
@@ -217,14 +219,16 @@ impl Run<'_> {
     }
 }
 
-/// Runs the tests until one fails.
-fn asked<'a>(
-    binaries: impl Iterator<Item = &'a Binary>,
-    mutant: usize,
-    deadlines: &Deadlines,
-) -> Verdict {
-    for binary in binaries {
-        match binary.run(mutant, deadlines[&binary.suite]) {
+/// Runs the tests until one fails: first those named after the file, which are few and the likeliest to, then all of them.
+fn asked(suites: &[&Binary], mutant: usize, file: &Path, deadlines: &Deadlines) -> Verdict {
+    let near = suites.iter().map(|it| (it, true));
+    for (binary, is_near) in near.chain(suites.iter().map(|it| (it, false))) {
+        let deadline = deadlines[&binary.suite];
+        let outcome = match is_near {
+            true => binary.run_near(file, mutant, deadline),
+            false => binary.run(mutant, deadline),
+        };
+        match outcome {
             Outcome::Passed => {}
             Outcome::Failed(test) => return Verdict::Caught(test),
             Outcome::Hangs(test) => return Verdict::CaughtByDeadline(test),

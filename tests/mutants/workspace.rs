@@ -37,6 +37,9 @@ const PROGRAMS: [&str; 2] = ["src/main.rs", "src/bin"];
 /// Most of them wait for a device's time to be over, as in the Makefile's UNIT_THREADS.
 const THREADS: &str = "--test-threads=16";
 
+/// Folders and files that have too much in them for their name to tell which tests are the likeliest.
+const ROOMS: [&str; 6] = ["src", "shell", "cloud", "lib", "mod", "plan"];
+
 /// How libtest says that a test takes long.
 const LONG: &str = " has been running for over 60 seconds";
 
@@ -55,6 +58,17 @@ const fn suite(package: &'static str, test: &'static str, filter: &'static str) 
         package,
         test,
         filter,
+    }
+}
+
+impl Suite {
+    /// How its tests begin that are named after this file of a room, or after the folder that it is in.
+    fn near(&self, file: &Path) -> Vec<String> {
+        let is_whole = self.filter.is_empty() || self.filter.ends_with("::");
+        let names = [file.file_stem(), file.parent().and_then(Path::file_name)];
+        let names = names.into_iter().flatten().filter_map(|name| name.to_str());
+        let names = names.filter(|name| is_whole && !ROOMS.contains(name));
+        names.map(|name| format!("{}{name}", self.filter)).collect()
     }
 }
 
@@ -279,9 +293,23 @@ fn problem(message: &Value) -> Option<Problem> {
 impl Binary {
     /// Runs the tests with a mutant on (0: none) until one fails, or the time is over.
     pub fn run(&self, mutant: usize, time_max: Duration) -> Outcome {
+        self.run_some(&[self.suite.filter.to_owned()], mutant, time_max)
+    }
+
+    /// The same for those alone that are named after this file or its folder.
+    pub fn run_near(&self, file: &Path, mutant: usize, time_max: Duration) -> Outcome {
+        let near = self.suite.near(file);
+        match near.is_empty() {
+            true => Outcome::Passed,
+            false => self.run_some(&near, mutant, time_max),
+        }
+    }
+
+    fn run_some(&self, filters: &[String], mutant: usize, time_max: Duration) -> Outcome {
         let started = Instant::now();
         let mut child = Command::new(&self.program)
-            .args([self.suite.filter, THREADS])
+            .args(filters)
+            .arg(THREADS)
             .current_dir(&self.folder)
             .env("MUTANT", mutant.to_string())
             .env("FUZZ_SECONDS", "1")
