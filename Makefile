@@ -110,10 +110,11 @@ chaos: ## CYCLES=20 deaths of nodes (KIND=real: real ones) with operators and BM
 	$(CARGO) build --package node-fencing-operator --bins
 	$(CARGO) run --quiet --package e2e --bin lab -- chaos --cycles $(CYCLES) --kind $(KIND) $(addprefix --seed ,$(SEED))
 
-# One build for both: apart, they would compile half of their dependencies twice, with other features.
+# One build for both: apart, they would compile half of their dependencies twice, with other features. So the lab is told which operator to take.
+DEBUG = $(abspath $(or $(CARGO_TARGET_DIR),target)/debug)
 demo: ## Cut a node's power and watch its volume move
 	$(CARGO) build --package node-fencing-operator --package e2e --bin node-fencing-operator --bin lab
-	$(or $(CARGO_TARGET_DIR),target)/debug/lab demo
+	NODE_FENCING_OPERATOR=$(DEBUG)/node-fencing-operator $(DEBUG)/lab demo
 
 lab: ## Leave a cluster with the operator up, and cut its machines' power at a prompt
 	$(CARGO) build --package node-fencing-operator --bins

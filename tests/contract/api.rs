@@ -181,7 +181,7 @@ fn every_struct_fills_in_its_own_defaults() {
         json!({"redfish": {"address": "https://a", "tls": {"caRef": {"name": "a"}}}}),
         json!({"pdu": {"address": "a", "model": "APCRackPDU2", "outlets": [1], "snmp": {}}}),
         json!({"httpOutlet": {
-            "url": "https://a", "outlet": "0", "off": {"path": "/${outlet}"}, "watts": {"pointer": "/w"},
+            "url": "https://a", "outlet": "0", "powerOff": {"path": "/${outlet}"}, "watts": {"pointer": "/w"},
             "status": {"path": "/", "pointer": "/${outlet}", "offValue": "0", "onValue": "1"},
         }}),
         json!({"probe": {}}),

@@ -31,11 +31,11 @@ pub struct HttpOutletDriver {
     pub outlet: String,
 
     /// The request that switches the outlet off at once. Never one that switches it on again after a while.
-    pub off: OutletCommand,
+    pub power_off: OutletCommand,
 
     /// The request that switches it on. Without it nothing is switched on (`powerOn.policy` of a policy).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on: Option<OutletCommand>,
+    pub power_on: Option<OutletCommand>,
 
     /// Where the state is read.
     pub status: OutletStatus,
@@ -232,8 +232,11 @@ fn rules() -> Vec<Value> {
     };
     let mut all = address_rules("url");
     all.extend([
-        needs("off", &names("off")),
-        needs("on", &format!("!has(self.on) || {}", names("on"))),
+        needs("powerOff", &names("powerOff")),
+        needs(
+            "powerOn",
+            &format!("!has(self.powerOn) || {}", names("powerOn")),
+        ),
         rule_at(
             "(self.status.path + self.status.pointer).contains('${outlet}')",
             "`status` must contain '${outlet}' in its path or pointer",

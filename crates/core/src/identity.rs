@@ -4,11 +4,14 @@
 //! that the device names must be the same. From then on only a machine with that UUID is believed to be this node.
 //!
 //! A pin belongs to one Node by uid, and stays as long as that Node does. It follows the Node to another machine in one case
-//! only: the Node is Ready, its kubelet reports a new system UUID, *and* the device names that same one. This is a mainboard
-//! that was replaced, and the evidence is as good as that of the first pin: a kubelet alone, or a mis-wired device alone,
+//! only: the Node is Ready, its kubelet reports a new system UUID, *and* its BMC names that same one. This is a mainboard
+//! that was replaced, and the evidence is as good as that of the first pin: a kubelet alone, or a mis-wired BMC alone,
 //! cannot bring it about. Nor does it follow to the machine of another Node that exists ([`taken`]): the owner of one node and its BMC could
 //! otherwise end the fencing of any other node by naming its UUID. In every other disagreement the pin stays and the device is refused until a
 //! human has looked.
+//!
+//! A virtual machine has no mainboard to replace, and its provider may have been asked for the very UUID that the kubelet reports:
+//! that it finds such a machine is no second witness, so a pin of an instance never follows.
 
 mod reported;
 mod wire;
@@ -91,7 +94,7 @@ pub fn judge(device: &FenceDevice, node: &NodeView, found: &Identity) -> Verdict
         return unusable(check, named);
     };
     match pinned(device, node) {
-        Some(pin) => judge_pinned(node, pin, named, found),
+        Some(pin) => judge_pinned(device.spec.reads(), node, pin, named, found),
         None => judge_unpinned(check, node, named, found),
     }
 }
@@ -117,7 +120,13 @@ fn unusable(check: IdentityCheck, named: Option<&str>) -> Verdict {
     }
 }
 
-fn judge_pinned(node: &NodeView, pin: &PinnedSystem, named: &str, found: &Identity) -> Verdict {
+fn judge_pinned(
+    reads: Reads,
+    node: &NodeView,
+    pin: &PinnedSystem,
+    named: &str,
+    found: &Identity,
+) -> Verdict {
     let own_is_usable = usable_uuid(&node.system_uuid).is_some();
     if same_system(named, &pin.uuid) {
         return if own_is_usable && !same_system(&node.system_uuid, &pin.uuid) {
@@ -126,13 +135,18 @@ fn judge_pinned(node: &NodeView, pin: &PinnedSystem, named: &str, found: &Identi
             Verdict::Verified
         };
     }
-    if node.ready() == Ready::True && same_system(&node.system_uuid, named) {
+    let agrees = node.ready() == Ready::True && same_system(&node.system_uuid, named);
+    if agrees && reads == Reads::Bmc {
         return Verdict::Pin(pin_of(node, found));
     }
+    let way_out = match agrees {
+        true => "create the FenceDevice again if the Node has moved there",
+        false => "correct the device's address or `systemID`",
+    };
     Verdict::Refused(
         MISMATCH,
         format!(
-            "the device reports system UUID {named}, the one pinned for Node {} is {}, and the Node reports `{}`; correct the device's address or `systemID`",
+            "the device reports system UUID {named}, the one pinned for Node {} is {}, and the Node reports `{}`; {way_out}",
             node.name, pin.uuid, node.system_uuid
         ),
     )

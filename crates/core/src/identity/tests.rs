@@ -35,7 +35,8 @@ fn node(system_uuid: &str, ready: &str) -> NodeView {
 }
 
 fn device(check: &str, pin: Option<&str>) -> FenceDevice {
-    let spec = json!({"nodeName": "w1", "identityCheck": check});
+    let bmc = json!({"address": "127.0.0.1"});
+    let spec = json!({"nodeName": "w1", "identityCheck": check, "ipmi": bmc});
     let mut device = FenceDevice::new("bmc", serde_json::from_value(spec).expect("a spec"));
     device.status = Some(FenceDeviceStatus {
         systems: pin
@@ -102,6 +103,30 @@ fn a_probe_means_what_the_table_says() {
         let verdict = judge(&device(check, pin), &node(own, ready), &says(said));
         assert_eq!(word(&verdict), expected, "{row:?}: {verdict:?}");
     }
+}
+
+/// A provider that is asked for the UUID that the kubelet reports finds that machine, whoever's it is.
+#[test]
+fn a_pin_of_an_instance_never_follows_what_the_kubelet_reports() {
+    let mut device = device("Required", Some(OURS));
+    device.spec.drivers =
+        serde_json::from_value(json!({"proxmox": {"address": "https://pve"}})).expect("a driver");
+    assert_eq!(device.spec.reads(), Reads::Instance);
+    let verdict = judge(&device, &node(OTHER, "True"), &says(Some(OTHER)));
+    let Verdict::Refused(MISMATCH, message) = verdict else {
+        panic!("{verdict:?}")
+    };
+    assert!(
+        message.contains("create the FenceDevice again"),
+        "{message}"
+    );
+    let first = judge(&unpinned(device), &node(OTHER, "True"), &says(Some(OTHER)));
+    assert_eq!(word(&first), "Pin");
+}
+
+fn unpinned(mut device: FenceDevice) -> FenceDevice {
+    device.status = None;
+    device
 }
 
 #[test]

@@ -66,11 +66,11 @@ impl HttpOutlet {
             let problem = problem.to_owned();
             Err(DeviceError::Settings { field, problem })
         };
-        if unnamed(&settings.off) {
-            return invalid("httpOutlet.off", "it must contain ${outlet}");
+        if unnamed(&settings.power_off) {
+            return invalid("httpOutlet.powerOff", "it must contain ${outlet}");
         }
-        if settings.on.as_ref().is_some_and(unnamed) {
-            return invalid("httpOutlet.on", "it must contain ${outlet}");
+        if settings.power_on.as_ref().is_some_and(unnamed) {
+            return invalid("httpOutlet.powerOn", "it must contain ${outlet}");
         }
         if !names_outlet(&status.path) && !names_outlet(&status.pointer) {
             return invalid("httpOutlet.status", "it must contain ${outlet}");
@@ -197,7 +197,7 @@ impl Provider for HttpOutlet {
     }
 
     async fn off(&self, io: &mut Io, _: &Machine) -> Result<Sent, DeviceError> {
-        self.switch(io, &self.settings.off).await
+        self.switch(io, &self.settings.power_off).await
     }
 
     /// A meter that reads nothing of a machine that runs would say nothing of one that was turned off; so would an outlet that feeds another one.
@@ -217,10 +217,10 @@ impl Provider for HttpOutlet {
     }
 
     async fn on(&self, io: &mut Io, _: &Machine) -> Result<Sent, DeviceError> {
-        match &self.settings.on {
+        match &self.settings.power_on {
             Some(on) => self.switch(io, on).await,
             None => Err(DeviceError::Settings {
-                field: "httpOutlet.on",
+                field: "httpOutlet.powerOn",
                 problem: "it is not set, so the outlet is not switched on".to_owned(),
             }),
         }

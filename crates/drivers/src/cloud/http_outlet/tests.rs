@@ -12,8 +12,8 @@ use serde_json::json;
 fn settings(changes: Value) -> HttpOutletDriver {
     let mut all = json!({
         "url": "http://plug-1", "outlet": "0", "tls": {"verification": "None"},
-        "off": {"method": "GET", "path": "/rpc/Switch.Set?id=${outlet}&on=false"},
-        "on": {"method": "GET", "path": "/rpc/Switch.Set?id=${outlet}&on=true"},
+        "powerOff": {"method": "GET", "path": "/rpc/Switch.Set?id=${outlet}&on=false"},
+        "powerOn": {"method": "GET", "path": "/rpc/Switch.Set?id=${outlet}&on=true"},
         "status": {
             "path": "/rpc/Shelly.GetStatus", "pointer": "/switch:${outlet}/output", "offValue": "false", "onValue": "true",
             "unless": ["/switch:${outlet}/timer_started_at"],
@@ -171,12 +171,12 @@ fn another_plug_is_told_by_its_name() {
 #[test]
 fn settings_that_could_be_another_outlets_name_the_field() {
     for (changes, field) in [
-        (json!({"off": {"path": "/off"}}), "httpOutlet.off"),
+        (json!({"powerOff": {"path": "/off"}}), "httpOutlet.powerOff"),
         (
-            json!({"off": {"path": "/off", "body": "{}"}}),
-            "httpOutlet.off",
+            json!({"powerOff": {"path": "/off", "body": "{}"}}),
+            "httpOutlet.powerOff",
         ),
-        (json!({"on": {"path": "/on"}}), "httpOutlet.on"),
+        (json!({"powerOn": {"path": "/on"}}), "httpOutlet.powerOn"),
         (
             json!({"status": {"pointer": "/output"}}),
             "httpOutlet.status",
@@ -188,7 +188,7 @@ fn settings_that_could_be_another_outlets_name_the_field() {
             other => panic!("{changes}: {other:?}"),
         }
     }
-    let body = json!({"off": {"path": "/off", "body": "{\"id\": \"${outlet}\"}"}});
+    let body = json!({"powerOff": {"path": "/off", "body": "{\"id\": \"${outlet}\"}"}});
     assert!(HttpOutlet::new(&settings(body)).is_ok());
 }
 

@@ -90,7 +90,7 @@ async fn a_command_has_its_method_its_body_and_what_opens_the_plug() {
     ] {
         for body in [Value::Null, json!("{\"entity_id\": \"${outlet}\"}")] {
             let mut changes = authentication.clone();
-            changes["off"] = of(body.clone());
+            changes["powerOff"] = of(body.clone());
             let mut session = session(&service, changes, secret);
             session.prepare_off().await.expect("prepared");
             service.asked();
@@ -216,7 +216,7 @@ async fn what_opens_a_plug_is_shown_nowhere_and_nothing_is_switched_on_unsaid() 
     let service = Service::new().await;
     let echo = off(json!({"switch:0": {"output": SECRET}}));
     service.answer(STATUS, "200 OK", "", echo);
-    let changes = json!({"authentication": "Bearer", "on": null});
+    let changes = json!({"authentication": "Bearer", "powerOn": null});
     let mut session = session(&service, changes, &[("token", SECRET)]);
     let reading = session.observe().await.expect("a reading");
     assert_eq!(reading.raw, "***");

@@ -16,7 +16,7 @@ fn outlet(mut value: Value) -> Box<dyn DriverKind> {
         json!({"path": format!("/api/services/switch/{action}"), "body": body})
     };
     let all = json!({
-        "outlet": "worker_3", "authentication": "Bearer", "off": switch("turn_off"), "on": switch("turn_on"),
+        "outlet": "worker_3", "authentication": "Bearer", "powerOff": switch("turn_off"), "powerOn": switch("turn_on"),
         "status": {
             "path": "/api/states/switch.${outlet}", "pointer": "/state", "offValue": "off", "onValue": "on",
             "unless": ["/attributes/assumed_state"],
