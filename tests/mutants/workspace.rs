@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// What the tests need of the sources.
-const PARTS: [&str; 14] = [
+const PARTS: [&str; 15] = [
     "Cargo.toml",
     "Cargo.lock",
     "rust-toolchain.toml",
@@ -23,6 +23,8 @@ const PARTS: [&str; 14] = [
     "tests",
     "benches",
     "deploy",
+    // The tests of two drivers play what their pages show.
+    "docs/how-to",
     // With the scripts of the peers that the drivers are tested with.
     "crates",
     "e2e",
@@ -39,6 +41,9 @@ const THREADS: &str = "--test-threads=16";
 
 /// Folders and files that have too much in them for their name to tell which tests are the likeliest.
 const ROOMS: [&str; 6] = ["src", "shell", "cloud", "lib", "mod", "plan"];
+
+/// Of a test's thread.
+const STACK_BYTES: &str = "16777216";
 
 /// How libtest says that a test takes long.
 const LONG: &str = " has been running for over 60 seconds";
@@ -316,6 +321,8 @@ impl Binary {
             // What a property has found for one mutant is not tried for the next.
             .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true")
             .env("RUST_BACKTRACE", "0")
+            // Each switch is a branch of its own in a future, and debug builds give each its place.
+            .env("RUST_MIN_STACK", STACK_BYTES)
             .env_remove("UPDATE")
             .process_group(0)
             .stdin(Stdio::null())

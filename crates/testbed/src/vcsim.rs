@@ -62,8 +62,8 @@ impl Vcsim {
         Self::with(address, uuids, Vec::new(), ca, (guard, logs), scratch).await
     }
 
-    /// The same with machines of the lab as its VMs. A VM follows its machine, and the machine its VM, within a tenth of a second: far less than
-    /// an Off is looked at before it counts.
+    /// The same with machines of the lab as its VMs. A command switches the machine before the VM; a VM follows a machine that changes by itself
+    /// within a tenth of a second.
     pub async fn before(
         address: IpAddr,
         machines: &[Arc<dyn Power>],

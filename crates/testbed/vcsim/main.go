@@ -16,9 +16,11 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -34,14 +36,57 @@ func check(err error) {
 	}
 }
 
+// A VM that a machine of the lab runs: the machine's power goes first, so that no Off is told of one that still has power.
+type machine struct {
+	*simulator.VirtualMachine
+	socket string
+	// Held while a command is carried out, and while the VM follows its machine.
+	mu *sync.Mutex
+}
+
 // The VMs in the order of their names.
 func machines(ctx *simulator.Context) []*simulator.VirtualMachine {
 	var all []*simulator.VirtualMachine
 	for _, it := range ctx.Map.All("VirtualMachine") {
-		all = append(all, it.(*simulator.VirtualMachine))
+		switch vm := it.(type) {
+		case *machine:
+			all = append(all, vm.VirtualMachine)
+		case *simulator.VirtualMachine:
+			all = append(all, vm)
+		}
 	}
 	sort.Slice(all, func(a, b int) bool { return all[a].Name < all[b].Name })
 	return all
+}
+
+func (m *machine) PowerOffVMTask(ctx *simulator.Context, c *types.PowerOffVM_Task) soap.HasFault {
+	defer m.switched(ctx, "Off")()
+	return m.VirtualMachine.PowerOffVMTask(ctx, c)
+}
+
+func (m *machine) PowerOnVMTask(ctx *simulator.Context, c *types.PowerOnVM_Task) soap.HasFault {
+	defer m.switched(ctx, "On")()
+	return m.VirtualMachine.PowerOnVMTask(ctx, c)
+}
+
+// Switches the machine; what is returned ends when the VM has followed, which it does in a task of its own.
+func (m *machine) switched(ctx *simulator.Context, word string) func() {
+	m.mu.Lock()
+	ask(m.socket, word)
+	return func() {
+		go func() {
+			defer m.mu.Unlock()
+			for end := time.Now().Add(10 * time.Second); time.Now().Before(end) && said(ctx, m.VirtualMachine) != word; {
+				time.Sleep(time.Millisecond)
+			}
+		}()
+	}
+}
+
+func said(ctx *simulator.Context, vm *simulator.VirtualMachine) string {
+	var state types.VirtualMachinePowerState
+	ctx.WithLock(vm, func() { state = vm.Runtime.PowerState })
+	return map[bool]string{true: "On", false: "Off"}[state == types.VirtualMachinePowerStatePoweredOn]
 }
 
 // A property's value in the type that it has.
@@ -88,24 +133,19 @@ func ask(socket, line string) string {
 	return strings.TrimSpace(state)
 }
 
-// A VM whose power is that of a machine of the lab, which may also change by itself.
+// Makes the VM that of a machine of the lab, which may also change by itself.
 func follow(ctx *simulator.Context, number int, socket string) {
-	vm := machines(ctx)[number]
-	was := types.VirtualMachinePowerStatePoweredOn
+	m := &machine{VirtualMachine: machines(ctx)[number], socket: socket, mu: new(sync.Mutex)}
+	ctx.Map.Put(m)
 	for ; ; time.Sleep(100 * time.Millisecond) {
-		var said types.VirtualMachinePowerState
-		ctx.WithLock(vm, func() { said = vm.Runtime.PowerState })
-		word := map[bool]string{true: "On", false: "Off"}[said == types.VirtualMachinePowerStatePoweredOn]
-		if said != was {
-			// By a command.
-			ask(socket, word)
-		} else if now := ask(socket, "read"); now != word {
-			said = map[bool]types.VirtualMachinePowerState{
+		m.mu.Lock()
+		if now := ask(socket, "read"); now != said(ctx, m.VirtualMachine) {
+			state := map[bool]types.VirtualMachinePowerState{
 				true: types.VirtualMachinePowerStatePoweredOn, false: types.VirtualMachinePowerStatePoweredOff,
 			}[now == "On"]
-			check(change(ctx, fmt.Sprintf("vm %d runtime.powerState %s", number, said)))
+			check(change(ctx, fmt.Sprintf("vm %d runtime.powerState %s", number, state)))
 		}
-		was = said
+		m.mu.Unlock()
 	}
 }
 
