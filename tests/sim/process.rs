@@ -45,8 +45,13 @@ pub fn run(test: &str, what: (&str, &str), others: &[(&str, &str)]) -> Said {
     ]);
     command.env_clear().env(what.0, what.1);
     command.envs(others.iter().copied());
-    // Which mutant is on (tests/mutants/switch.rs): without it none of them would be tried.
-    command.envs(env::var_os("MUTANT").map(|it| ("MUTANT", it)));
+    // Which mutant is on (tests/mutants/switch.rs), without which none of them would be tried, and the stack that all of their switches take.
+    let of_mutants = ["MUTANT", "RUST_MIN_STACK"];
+    command.envs(
+        of_mutants
+            .into_iter()
+            .filter_map(|it| Some((it, env::var_os(it)?))),
+    );
     let output = command.output().expect("a process");
     Said {
         text: String::from_utf8_lossy(&output.stdout).into_owned(),
