@@ -55,6 +55,21 @@ fn once_all_has_detached_it_is_looked_at_at_once_and_then_not_again_too_soon() {
     assert!(looks(&s, drained(100, 103, 90), &o, 109));
 }
 
+/// S14: the look before the release is later than the last time that something was attached.
+#[test]
+fn what_is_attached_again_waits_anew() {
+    let s = settings(FenceMode::PowerOff);
+    let mut m = off(100, 100);
+    let mut drained_at = |attachments, seconds| {
+        decide(&s, &mut m, &observed(attachments), seconds);
+        m.taint.detached_at.map(|at| at.as_secs())
+    };
+    assert_eq!(drained_at(Vec::new(), 101), Some(101));
+    assert_eq!(drained_at(Vec::new(), 102), Some(101));
+    assert_eq!(drained_at(stuck(), 103), None);
+    assert_eq!(drained_at(Vec::new(), 104), Some(104));
+}
+
 /// S14: as long as a look counts for the release.
 #[test]
 fn a_look_that_ended_five_seconds_ago_counts_for_the_release_and_no_older_one() {
