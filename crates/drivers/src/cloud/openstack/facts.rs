@@ -26,8 +26,6 @@ const TOKEN_TIME_MAX: Duration = Duration::from_hours(24);
 pub(super) struct Server {
     /// Its power.
     pub(super) said: Said,
-    /// Nova says that its host is there. Only an administrator is shown this.
-    pub(super) host_is_up: bool,
     /// Its flavor.
     pub(super) model: Option<String>,
 }
@@ -108,7 +106,6 @@ fn one(server: &Value) -> Server {
         );
     Server {
         said,
-        host_is_up: word("host_status") == Some("UP"),
         model: server
             .pointer("/flavor/original_name")
             .and_then(Value::as_str)

@@ -144,7 +144,8 @@ impl Provider for Openstack {
         let (nova, document) = self.get(io, region, &format!("/servers/{}", id.id)).await?;
         let server = facts::server(&document, &id.id);
         let mut server = server.map_err(|problem| io.protocol(&nova.at, &problem))?;
-        if server.said.is_off() && !server.host_is_up {
+        // Also where the host is up: after an evacuation that is another host than the one where the instance may still run.
+        if server.said.is_off() {
             let stop = self.last_stop(io, region, id).await?;
             server.said = server.said.only_if(stop == Stop::Done, stop.fault());
         }

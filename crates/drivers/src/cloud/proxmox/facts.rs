@@ -143,13 +143,21 @@ pub(super) fn check_owner(status: &Value, owner: &Owner) -> Result<(), String> {
     }
 }
 
-/// The power of the VM, by `status/current` of its node and by `cluster/status` right after it.
-pub(super) fn said(status: &Value, cluster: &Value, owner: &Owner) -> Said {
+/// Does the next start load the memory that the VM had? A hibernated VM keeps it in `vmstate` of its config, and an unlock takes its lock alone
+/// (`PVE::CLI::qm`, `PVE::QemuServer`, `vm_start_nolock`).
+pub(super) fn keeps_memory(config: &Value) -> bool {
+    let lock = config.pointer("/data/lock").and_then(Value::as_str);
+    config.pointer("/data/vmstate").is_some() || lock.is_some_and(|it| it.starts_with("suspend"))
+}
+
+/// The power of the VM, by its config and `status/current` of its node, and by `cluster/status` right after them.
+pub(super) fn said(config: &Value, status: &Value, cluster: &Value, owner: &Owner) -> Said {
     let word = |path| status.pointer(path).and_then(Value::as_str);
     let lock = status.pointer("/data/lock").filter(|lock| !lock.is_null());
     let process = status.pointer("/data/qmpstatus");
     let said = Said::of(&STATUS, "status", word("/data/status"))
         .only_if(lock.is_none(), format!("lock {}", text(lock)))
+        .only_if(!keeps_memory(config), "vmstate, which keeps its memory")
         .only_if(
             process.is_none_or(|it| it == "stopped"),
             format!("process {}", text(process)),

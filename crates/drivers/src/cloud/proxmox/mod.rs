@@ -151,7 +151,7 @@ impl Provider for Proxmox {
         let cluster = get(io, "/cluster/status").await?;
         facts::check_owner(&status, &owner).map_err(|problem| io.protocol(&at, &problem))?;
         Ok(Machine {
-            said: facts::said(&status, &cluster, &owner),
+            said: facts::said(&config, &status, &cluster, &owner),
             identity: facts::identity(&config),
             place: Some(owner.node.clone()),
             restarter: facts::restarter(&status),
@@ -166,7 +166,15 @@ impl Provider for Proxmox {
         switch(io, machine, "stop").await
     }
 
+    /// Starts it, unless that would load the memory of before: the volumes have moved since.
     async fn on(&self, io: &mut Io, machine: &Machine) -> Result<Sent, DeviceError> {
+        let config = get(io, &format!("{}/config?current=1", machine.path)).await?;
+        if facts::keeps_memory(&config) {
+            return Err(DeviceError::Refused {
+                endpoint: machine.at.to_string(),
+                problem: "the VM is hibernated, and a start would resume its old memory; delete its saved state, then start it by hand".to_owned(),
+            });
+        }
         switch(io, machine, "start").await
     }
 
@@ -208,7 +216,8 @@ async fn find(io: &mut Io, id: &MachineId) -> Result<(Owner, Value), DeviceError
     let owners = listed.into_iter().filter(|it| it.may_be(id));
     let mut found = Vec::new();
     for Listed { owner, .. } in owners.take(NAMESAKES_MAX) {
-        let config = get(io, &format!("{}/config", owner.path())).await?;
+        // As it is, and not as it will be after changes that are pending.
+        let config = get(io, &format!("{}/config?current=1", owner.path())).await?;
         if facts::vm_number(&id.id).is_some() || facts::identity(&config).is_system(&id.id) {
             found.push((owner, config));
         }

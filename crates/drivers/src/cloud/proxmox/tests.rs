@@ -35,7 +35,7 @@ fn cluster() -> Value {
 }
 
 fn said(status: &Value, cluster: &Value) -> Said {
-    facts::said(status, cluster, &owner())
+    facts::said(&json!({"data": {}}), status, cluster, &owner())
 }
 
 /// The document with another value there; none: without it.
@@ -120,6 +120,23 @@ fn each_condition_has_a_name() {
             (said.state, said.faults),
             (PowerState::Off, vec![fault.to_owned()])
         );
+    }
+}
+
+/// `qm unlock` takes the lock of a hibernated VM alone: its next start loads the memory of before.
+#[test]
+fn memory_that_is_kept_without_a_lock_is_no_off() {
+    for (config, faults) in [
+        (
+            json!({"data": {"vmstate": "local:vm-104-state-suspend"}}),
+            1,
+        ),
+        (json!({"data": {"lock": "suspended"}}), 1),
+        (json!({"data": {"lock": "backup", "name": "worker-1"}}), 0),
+    ] {
+        let said = facts::said(&config, &stopped(), &cluster(), &owner());
+        assert_eq!(said.faults.len(), faults, "{config}: {:?}", said.faults);
+        assert_eq!(facts::keeps_memory(&config), faults == 1);
     }
 }
 

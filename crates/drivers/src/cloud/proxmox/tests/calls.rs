@@ -15,7 +15,7 @@ async fn service() -> Service {
     get("/cluster/resources?type=vm", json!({"data": [item]}));
     let smbios = format!("uuid={UUID},serial=eA==,base64=1");
     get(
-        "/nodes/pve2/qemu/104/config",
+        "/nodes/pve2/qemu/104/config?current=1",
         json!({"data": {"smbios1": smbios}}),
     );
     get("/nodes/pve2/qemu/104/status/current", stopped());
@@ -203,7 +203,7 @@ async fn a_machine_found_by_its_uuid_is_the_one_with_the_uuid() {
     let both = json!({"data": [item(105, "worker-1"), item(104, "worker-1"), item(106, "other")]});
     service.now(&list, "200 OK", "", both);
     let config = |uuid: &str| json!({"data": {"smbios1": format!("uuid={uuid}")}});
-    let clone = format!("GET {API}/nodes/pve2/qemu/105/config");
+    let clone = format!("GET {API}/nodes/pve2/qemu/105/config?current=1");
     service.answer(&clone, "200 OK", "", config(&UUID.replace('6', "7")));
     let reading = session(&service, "").observe().await.expect("a reading");
     assert!(
@@ -212,7 +212,7 @@ async fn a_machine_found_by_its_uuid_is_the_one_with_the_uuid() {
     );
     for (uuid, says) in [(UUID, "several VMs"), ("", "no VM is")] {
         service.now(&clone, "200 OK", "", config(uuid));
-        let own = format!("GET {API}/nodes/pve2/qemu/104/config");
+        let own = format!("GET {API}/nodes/pve2/qemu/104/config?current=1");
         service.now(&own, "200 OK", "", config(uuid));
         let error = session(&service, "")
             .observe()
@@ -316,4 +316,20 @@ async fn a_session_sends_only_the_command_that_it_prepared() {
     assert!(reading.is_off());
     assert_eq!(session.seen(), Some(reading));
     assert_eq!(session.power_on().await, Ok(OnOutcome::Accepted));
+}
+
+/// Its volumes have moved: a start that resumes its old memory would write them.
+#[tokio::test]
+async fn a_hibernated_vm_is_not_started() {
+    let service = service().await;
+    let config = format!("GET {API}/nodes/pve2/qemu/104/config?current=1");
+    let smbios = format!("uuid={UUID}");
+    let hibernated = json!({"data": {"smbios1": smbios, "vmstate": "local:vm-104-state-suspend"}});
+    service.now(&config, "200 OK", "", hibernated);
+    let mut session = session(&service, "proxmox://lab/104");
+    let reading = session.prepare_on().await.expect("prepared");
+    assert_eq!(reading.faults, ["vmstate, which keeps its memory"]);
+    let error = session.power_on().await.expect_err("not sent");
+    assert_eq!(error.reason(), "Refused");
+    assert!(!service.asked().iter().any(|it| it.starts_with("POST ")));
 }
