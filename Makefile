@@ -1,6 +1,6 @@
 # Everything that a developer or CI does. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help build check test test-all unit e2e faults sim judge chaos demo lab bench-failover bench-plan bench-devices bench-rest mutants cargo-mutants soak fuzz generate clean \
+.PHONY: help build check test test-all unit e2e peers faults sim judge chaos demo lab bench-failover bench-plan bench-devices bench-rest mutants cargo-mutants soak fuzz generate clean \
 	image image-base image-twice image-test book links release-dry
 
 CARGO ?= cargo
@@ -80,12 +80,21 @@ e2e: ## The tests on a real control plane (LAB_REQUIRE_REAL=1: fail where real n
 	if [ $$status = 0 ]; then $(CARGO) run --quiet --package e2e --bin lab -- rights; status=$$?; fi; \
 	exit $$status
 
+# Each has a second cluster or a service of Python beside its own: a minute each, which CI has no time for.
+peers: ## Cases 1 and 2 through each provider that has a peer here and is not in `e2e`: EC2, a fence agent, libvirt, KubeVirt, Metal3
+	@$(STAGE) e2e-build sh -c '$(E2E_BUILD)'
+	@rm -f target/lab/skipped
+	@GOMAXPROCS=1 $(STAGE) peers $(CARGO) test --package e2e --test e2e -- --ignored --test-threads=$(E2E_THREADS) peers::; status=$$?; \
+	if [ -s target/lab/skipped ]; then cat target/lab/skipped; fi; \
+	exit $$status
+
 # What `test-all` adds is bounded: `soak`, `fuzz` and `chaos` by themselves go as far as they are told.
-test-all: test ## Everything: also the older versions of Kubernetes, foreign peers on real nodes, the image, an hour of soak, fuzz and chaos
+test-all: test ## Everything: also the older versions of Kubernetes, further providers, the image, an hour of soak, fuzz and chaos
 	@for version in $(OLDER_KUBERNETES); do \
 		KUBERNETES=$$version GOMAXPROCS=1 $(STAGE) kubernetes-$$version $(CARGO) test --package e2e --test e2e -- \
 			--test-threads=$(E2E_THREADS) --exact $(E2E_DOZEN) || exit 1; \
 	done
+	@+$(MAKE) peers
 	@+$(STAGE) chaos $(MAKE) chaos SEED=$(or $(SEED),11) CYCLES=$(CYCLES)
 	@+$(STAGE) fuzz $(MAKE) fuzz FUZZ_SECONDS=60
 	@+SOAK_STATES=20000000 $(STAGE) soak $(MAKE) soak SOAK_SEEDS=5000

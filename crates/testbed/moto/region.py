@@ -1,8 +1,9 @@
 """Runs moto, a model of AWS from PyPI, with instances in one region and with IAM's checks.
 
-Documents, errors, states, signatures, policies and roles are the package's own. A line of JSON at the control socket changes
-an instance: `["i-...", "reason", "Client.UserInitiatedHibernate"]` sets the reason of its last state, `["i-...", "call",
-"modify_instance_attribute", {...}]` calls EC2 by boto3 with the ID of the instance; each is answered by `ok`.
+Documents, errors, states, signatures, policies and roles are the package's own. An instance may have a machine of the lab, which it
+switches through a socket of the lab; a machine that goes off by itself is one whose guest has shut the instance down. A line of JSON at
+the control socket changes an instance: `["i-...", "reason", "Client.UserInitiatedHibernate"]` sets the reason of its last state,
+`["i-...", "call", "modify_instance_attribute", {...}]` calls EC2 by boto3 with the ID of the instance; each is answered by `ok`.
 
 The one argument is a JSON file with the settings. The keys and the IDs that were made are written to the file that it names.
 """
@@ -13,6 +14,7 @@ import pathlib
 import socket
 import sys
 import threading
+import time
 
 os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
 
@@ -22,6 +24,7 @@ from moto import settings as moto_settings
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.core.authorization import ActionAuthenticatorMixin
 from moto.ec2.models import ec2_backends
+from moto.ec2.models.instances import StateReason
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
@@ -65,11 +68,54 @@ def role(iam):
     return made["Role"]["Arn"]
 
 
-def instances(ec2, count):
-    """IDs and private addresses of so many instances, which run."""
+def instances(ec2, wanted):
+    """IDs and private addresses of instances, which run: one for each that is wanted, at its address if it has one."""
     image = ec2.register_image(Name="lab", RootDeviceName="/dev/sda1")["ImageId"]
-    made = ec2.run_instances(ImageId=image, InstanceType="m5.large", MinCount=count, MaxCount=count)
-    return [[it["InstanceId"], it["PrivateIpAddress"]] for it in made["Instances"]]
+    made = []
+    for one in wanted:
+        at = {"PrivateIpAddress": one["address"]} if one else {}
+        # EC2 shows of each instance whether it may hibernate.
+        new = ec2.run_instances(
+            ImageId=image, InstanceType="m5.large", MinCount=1, MaxCount=1, HibernationOptions={"Configured": False}, **at
+        )["Instances"][0]
+        made.append([new["InstanceId"], new["PrivateIpAddress"]])
+    return made
+
+
+def ask_lab(path, line):
+    with socket.socket(socket.AF_UNIX) as lab:
+        lab.connect(path)
+        lab.sendall(line.encode() + b"\n")
+        return lab.makefile().readline().strip()
+
+
+def wire(instance, path):
+    """Makes the machine behind this socket what runs as the instance."""
+    lock = threading.Lock()
+    start, stop = instance.start, instance.stop
+
+    def switched(act, line):
+        with lock:
+            before = act()
+            ask_lab(path, line)
+            return before
+
+    instance.start = lambda: switched(start, "On")
+    instance.stop = lambda: switched(stop, "Off")
+
+    def follow():
+        while True:
+            with lock:
+                is_on = ask_lab(path, "read") == "On"
+                if is_on and not instance.is_running():
+                    start()
+                elif not is_on and instance.is_running():
+                    stop()
+                    code = "Client.InstanceInitiatedShutdown"
+                    instance.state_reason = StateReason(f"{code}: Instance initiated shutdown", code)
+            time.sleep(0.1)
+
+    threading.Thread(target=follow, daemon=True).start()
 
 
 def change(ec2, region, line):
@@ -102,6 +148,9 @@ def main(settings):
     }
     iam, ec2 = boto3.client("iam", **own), boto3.client("ec2", **own)
     made = {"users": users(iam), "role": role(iam), "instances": instances(ec2, settings["instances"])}
+    for (name, _), wanted in zip(made["instances"], settings["instances"]):
+        if wanted:
+            wire(ec2_backends[DEFAULT_ACCOUNT_ID][settings["region"]].get_instance(name), wanted["socket"])
     pathlib.Path(settings["made"]).write_text(json.dumps(made))
     admin = iam.create_user(UserName="admin") and iam.create_access_key(UserName="admin")["AccessKey"]
     iam.put_user_policy(UserName="admin", PolicyName="own", PolicyDocument=policy(["ec2:*"]))

@@ -12,7 +12,8 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
+use serde_json::json;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 
@@ -20,9 +21,14 @@ use crate::{
     debian::{self, Packages},
     eventually::eventually,
     fetch::run,
+    moment::Moment,
+    paths::workspace,
     pki::{Authority, Identity, User, write_private},
     ports::Port,
+    power::Power,
+    power_socket::PowerSocket,
     process::{Guard, Process, Spec},
+    sushy::Libvirt,
 };
 
 /// How long it may take until it listens. It is up in a second; a laden machine takes longer.
@@ -48,6 +54,74 @@ impl Programs {
     }
 }
 
+/// Machines of the lab as domains of libvirt's test driver: see `crates/testbed/libvirtd/domains.py`. It ends when dropped, and with the guard.
+pub struct Domains {
+    daemon: Libvirtd,
+    sockets: Vec<PowerSocket>,
+    _follower: Process,
+}
+
+impl Domains {
+    /// Defines them on the host, which has a log in `logs`, and starts them.
+    pub async fn start(
+        daemon: Libvirtd,
+        libvirt: &Libvirt,
+        machines: &[Arc<dyn Power>],
+        guard: &Arc<Guard>,
+        logs: &Path,
+    ) -> Result<Self> {
+        let of = |name: &str| daemon.scratch.path().join(name);
+        let (mut sockets, mut domains) = (Vec::new(), Vec::new());
+        for power in machines {
+            let directory = of(power.system_uuid());
+            fs::create_dir(&directory)?;
+            let socket = PowerSocket::open(&directory, Arc::clone(power))?;
+            domains.push(json!({
+                "name": power.name(), "uuid": power.system_uuid(), "socket": socket.path(),
+            }));
+            sockets.push(socket);
+        }
+        let ready = of("ready");
+        let settings = json!({"uri": daemon.own_uri(), "domains": domains, "ready": ready});
+        let file = of("domains.json");
+        write_private(&file, &settings.to_string())?;
+        let program = workspace().join("crates/testbed/libvirtd/domains.py");
+        let spec = Spec::new("domains", libvirt.python(), &logs.join("domains.log"));
+        let environment = libvirt.environment();
+        let follower = environment
+            .fold(spec.args([program, file]), |spec, (name, value)| {
+                spec.env(name, value)
+            })
+            // Neither byte code beside our sources nor a log that comes late.
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env("PYTHONUNBUFFERED", "1")
+            .env("HOME", daemon.scratch.path())
+            .spawn(guard)?;
+        eventually("the domains run", START, async || {
+            follower.check()?;
+            ensure!(ready.exists(), "they are not defined");
+            Ok(())
+        })
+        .await?;
+        Ok(Self {
+            daemon,
+            sockets,
+            _follower: follower,
+        })
+    }
+
+    /// State and reason of the domain of this name, as virsh prints them.
+    pub async fn state(&self, name: &str) -> Result<String> {
+        self.daemon.virsh(&["domstate", "--reason", name]).await
+    }
+
+    /// What was done to the machine of this place, counted from 0: when, and whether on or off.
+    pub fn switched(&self, machine: usize) -> Vec<(Moment, bool)> {
+        let socket = self.sockets.get(machine);
+        socket.map_or_else(Vec::new, PowerSocket::switched)
+    }
+}
+
 /// A running daemon. It ends when dropped, and with the guard.
 pub struct Libvirtd {
     address: SocketAddr,
@@ -68,12 +142,24 @@ impl Libvirtd {
         guard: &Arc<Guard>,
         logs: &Path,
     ) -> Result<Self> {
+        let authority = Authority::new("the host's authority")?;
+        Self::signed_by(&authority, address, programs, login, guard, logs).await
+    }
+
+    /// The same with certificates of this authority.
+    pub async fn signed_by(
+        authority: &Authority,
+        address: IpAddr,
+        programs: Programs,
+        login: &str,
+        guard: &Arc<Guard>,
+        logs: &Path,
+    ) -> Result<Self> {
         let scratch = tempfile::Builder::new()
             .prefix("nodefencing-libvirtd-")
             .tempdir()?;
         guard.remove_at_end(scratch.path())?;
         let port = Port::reserve()?;
-        let authority = Authority::new("the host's authority")?;
         let server = authority.serving(&[address], &[])?;
         let client = authority.client(&User::new("fence", None))?;
         let (certificate, key) = server.write(scratch.path(), "server")?;
@@ -144,11 +230,17 @@ impl Libvirtd {
         &self.client
     }
 
+    /// The same for a client that has the files of this daemon.
+    fn own_uri(&self) -> String {
+        format!("{}?pkipath={}", self.uri(), self.scratch.path().display())
+    }
+
     /// What virsh says to this, over a connection of its own to the same host.
-    pub async fn virsh(&self, words: &'static [&'static str]) -> Result<String> {
-        let uri = format!("{}?pkipath={}", self.uri(), self.scratch.path().display());
+    pub async fn virsh(&self, words: &[&str]) -> Result<String> {
+        let uri = self.own_uri();
         let mut command = self.programs.0.command("virsh");
         let home = self.scratch.path().to_owned();
+        let words: Vec<String> = words.iter().map(|&it| it.to_owned()).collect();
         let said = tokio::task::spawn_blocking(move || {
             let command = command.env("LC_ALL", "C").env("HOME", home);
             run(command.args(["--quiet", "--connect", &uri]).args(words))

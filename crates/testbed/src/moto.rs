@@ -1,4 +1,5 @@
-//! moto, a model of AWS from PyPI that none of us wrote, with instances of one region: see `crates/testbed/moto/region.py`.
+//! moto, a model of AWS from PyPI that none of us wrote, with instances of one region, which may be machines of the lab: see
+//! `crates/testbed/moto/region.py`.
 //!
 //! The region of [`crate::cloud::aws`] only shows that the driver agrees with our reading of the API. This one checks signatures and IAM's policies
 //! by itself, gives keys for a role, and has states and errors of its own. No AWS is asked.
@@ -24,9 +25,12 @@ use tokio::{
 use crate::{
     bmc::BmcCa,
     eventually::eventually,
+    moment::Moment,
     paths::workspace,
     pki::write_private,
     ports::Port,
+    power::Power,
+    power_socket::PowerSocket,
     process::{Guard, Process, Spec},
     pypi,
 };
@@ -50,6 +54,7 @@ pub struct Moto {
     ca_pem: String,
     control: PathBuf,
     made: Made,
+    sockets: Vec<PowerSocket>,
     process: Process,
     _port: Port,
     _scratch: TempDir,
@@ -65,14 +70,44 @@ impl Moto {
         guard: &Arc<Guard>,
         logs: &Path,
     ) -> Result<Self> {
+        let instances = vec![Value::Null; instances];
+        let scratch = scratch(guard)?;
+        Self::with(address, instances, Vec::new(), ca, (guard, logs), scratch).await
+    }
+
+    /// The same with machines of the lab as its instances, each with the private address that it has. An instance follows its machine within a
+    /// tenth of a second: one whose machine goes off by itself was shut down by its guest.
+    pub async fn before(
+        address: IpAddr,
+        machines: &[(Arc<dyn Power>, IpAddr)],
+        ca: &BmcCa,
+        guard: &Arc<Guard>,
+        logs: &Path,
+    ) -> Result<Self> {
+        let scratch = scratch(guard)?;
+        let (mut instances, mut sockets) = (Vec::new(), Vec::new());
+        for (power, private) in machines {
+            let directory = scratch.path().join(power.system_uuid());
+            fs::create_dir(&directory)?;
+            let socket = PowerSocket::open(&directory, Arc::clone(power))?;
+            instances.push(json!({"address": private, "socket": socket.path()}));
+            sockets.push(socket);
+        }
+        Self::with(address, instances, sockets, ca, (guard, logs), scratch).await
+    }
+
+    async fn with(
+        address: IpAddr,
+        instances: Vec<Value>,
+        sockets: Vec<PowerSocket>,
+        ca: &BmcCa,
+        (guard, logs): (&Arc<Guard>, &Path),
+        scratch: TempDir,
+    ) -> Result<Self> {
         let sources = workspace().join("crates/testbed/moto");
         let requirements = sources.join("requirements.txt");
         let python = move || pypi::python("moto", &requirements);
         let python = tokio::task::spawn_blocking(python).await??;
-        let scratch = tempfile::Builder::new()
-            .prefix("nodefencing-moto-")
-            .tempdir()?;
-        guard.remove_at_end(scratch.path())?;
         let port = Port::reserve()?;
         let address = SocketAddr::new(address, port.number());
         let identity = ca.serving(&[address.ip()], &[])?;
@@ -104,6 +139,7 @@ impl Moto {
             ca_pem: ca.pem(),
             control,
             made: serde_json::from_slice(&fs::read(made)?)?,
+            sockets,
             process,
             _port: port,
             _scratch: scratch,
@@ -159,8 +195,22 @@ impl Moto {
         Ok(())
     }
 
+    /// What it did to the machine of this place, counted from 0: when, and whether on or off.
+    pub fn switched(&self, machine: usize) -> Vec<(Moment, bool)> {
+        let socket = self.sockets.get(machine);
+        socket.map_or_else(Vec::new, PowerSocket::switched)
+    }
+
     /// Its process.
     pub fn process(&self) -> &Process {
         &self.process
     }
+}
+
+fn scratch(guard: &Guard) -> Result<TempDir> {
+    let scratch = tempfile::Builder::new()
+        .prefix("nodefencing-moto-")
+        .tempdir()?;
+    guard.remove_at_end(scratch.path())?;
+    Ok(scratch)
 }

@@ -43,7 +43,11 @@ const START: Duration = Duration::from_secs(60);
 
 /// libvirt with its binding for Python, out of Debian's packages: sushy-tools' libvirt driver on a domain of libvirt's own test driver.
 #[derive(Debug, Clone)]
-pub struct Libvirt(Packages);
+pub struct Libvirt {
+    packages: Packages,
+    /// The Python that the binding is for, with sushy-tools.
+    python: PathBuf,
+}
 
 impl Libvirt {
     /// `None`: the test is to end here, and has been counted as skipped.
@@ -52,10 +56,12 @@ impl Libvirt {
             return Ok(None);
         }
         let unpack = || Packages::unpack("libvirt", &["python3-libvirt", "libvirt0"]);
-        let this = Self(tokio::task::spawn_blocking(unpack).await??);
-        let python = tokio::task::spawn_blocking(python).await??;
+        let this = Self {
+            packages: tokio::task::spawn_blocking(unpack).await??,
+            python: tokio::task::spawn_blocking(python).await??,
+        };
         // Debian's binding is one for the Python of this Debian.
-        let mut import = Command::new(python);
+        let mut import = Command::new(&this.python);
         import
             .envs(this.environment())
             .args(["-c", "import libvirt"]);
@@ -64,10 +70,19 @@ impl Libvirt {
         Ok(or_skip(works, "libvirt for Python", test)?.then_some(this))
     }
 
-    fn environment(&self) -> impl Iterator<Item = (&'static str, String)> + use<> {
-        let modules = self.0.directory().join("usr/lib/python3/dist-packages");
+    /// The Python that can import the binding, in this environment.
+    pub(crate) fn python(&self) -> &Path {
+        &self.python
+    }
+
+    /// See [`Self::python`].
+    pub(crate) fn environment(&self) -> impl Iterator<Item = (&'static str, String)> + use<> {
+        let modules = self
+            .packages
+            .directory()
+            .join("usr/lib/python3/dist-packages");
         let modules = ("PYTHONPATH", modules.display().to_string());
-        self.0.environment().into_iter().chain([modules])
+        self.packages.environment().into_iter().chain([modules])
     }
 }
 

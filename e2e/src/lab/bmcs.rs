@@ -4,22 +4,16 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
+use serde_json::json;
 
-use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, DeleteParams, PostParams};
-use serde_json::{Value, json};
-
-use super::objects::{device_of, ipmi, redfish, tls};
+use super::objects::{ipmi, redfish};
 use super::{Lab, Rig};
-use crate::operator::NAMESPACE;
-use fencing_testbed::fakepve::{FakePve, TOKEN};
+use fencing_testbed::fence_agent::{self, DebianAgents};
 use fencing_testbed::ipmi::{IpmiBmc, Settings, Suite};
 use fencing_testbed::ipmi_peers::{Brand, IpmiPeer};
-use fencing_testbed::openstack_peer::OpenstackPeer;
 use fencing_testbed::power::Power;
 use fencing_testbed::sushy::{Libvirt, Sushy};
-use fencing_testbed::vcsim::{LOGIN, Vcsim};
 
 impl Lab {
     /// Puts sushy-tools' emulator before the machine of this number, and points its FenceDevice there.
@@ -84,90 +78,31 @@ impl Lab {
         Ok(peer)
     }
 
-    /// Makes the machines virtual ones of a Proxmox VE cluster that none of us wrote, with one FenceDevice for all of them in place of their BMCs'.
-    pub async fn proxmox(&self) -> Result<FakePve> {
-        let machines: Vec<Arc<dyn Power>> = self.rigs.iter().map(power).collect();
-        let cluster = FakePve::start(
-            Ipv4Addr::LOCALHOST.into(),
-            &machines,
-            &self.ca,
-            self.control_plane.guard(),
-            self.control_plane.files().directory(),
-        )
-        .await?;
-        let [id, secret] = TOKEN;
-        let login = json!({"tokenID": id, "tokenSecret": secret});
-        self.hypervisors(
-            "proxmox",
-            json!({"address": cluster.url(), "tls": tls()}),
-            login,
-        )
-        .await?;
-        Ok(cluster)
-    }
-
-    /// Makes the machines instances of an OpenStack cloud that none of us wrote, with one FenceDevice for all of them.
-    pub async fn openstack(&self) -> Result<OpenstackPeer> {
-        let machines: Vec<Arc<dyn Power>> = self.rigs.iter().map(power).collect();
-        let cloud = OpenstackPeer::start(
-            Ipv4Addr::LOCALHOST.into(),
-            &machines,
-            &self.ca,
-            self.control_plane.guard(),
-            self.control_plane.files().directory(),
-        )
-        .await?;
-        let [id, secret] = cloud.credential("fence")?;
-        let login = json!({"applicationCredentialID": id, "applicationCredentialSecret": secret});
-        let settings = json!({"authURL": cloud.auth_url(), "tls": tls()});
-        self.hypervisors("openstack", settings, login).await?;
-        Ok(cloud)
-    }
-
-    /// Makes the machines virtual ones of a vCenter that none of us wrote, with one FenceDevice for all of them.
-    pub async fn vsphere(&self) -> Result<Vcsim> {
-        let machines: Vec<Arc<dyn Power>> = self.rigs.iter().map(power).collect();
-        let vcenter = Vcsim::before(
-            Ipv4Addr::LOCALHOST.into(),
-            &machines,
-            &self.ca,
-            self.control_plane.guard(),
-            self.control_plane.files().directory(),
-        )
-        .await?;
-        let [user, password] = LOGIN;
-        let login = json!({"username": user, "password": password});
-        let settings = json!({"address": vcenter.url(), "tls": tls()});
-        self.hypervisors("vsphere", settings, login).await?;
-        Ok(vcenter)
-    }
-
-    /// One FenceDevice with this driver for all machines, in place of their BMCs', and its Secret.
-    async fn hypervisors(&self, driver: &str, settings: Value, login: Value) -> Result<()> {
-        let hosts = json!({"nodefencing.io/allowed-hosts": "127.0.0.0/8"});
-        let secret =
-            json!({"metadata": {"name": driver, "annotations": hosts}, "stringData": login});
-        let secrets: Api<Secret> = Api::namespaced(self.control_plane.admin(), NAMESPACE);
-        secrets
-            .create(&PostParams::default(), &serde_json::from_value(secret)?)
-            .await?;
-        for rig in &self.rigs {
-            let name = device_of(rig.machine.name());
-            let own = self.api("FenceDevice");
-            own.delete(&name, &DeleteParams::default()).await?;
-            self.devices.has_no_log(rig.machine.name());
+    /// Puts OpenIPMI's BMC before each machine, and ClusterLabs' agent between it and the operator, which has to be started with it:
+    /// [`Lab::operator`] does. None of us wrote either of them.
+    pub async fn fence_agent(&self) -> Result<Vec<IpmiPeer>> {
+        let agents = tokio::task::spawn_blocking(DebianAgents::unpack).await??;
+        let mut peers = Vec::new();
+        for number in 1..=self.rigs.len() {
+            let peer = self.ipmi_peer(number, Brand::IpmiSim).await?;
+            let address = peer.address();
+            let parameters = json!([
+                {"name": "ip", "value": address.ip()}, {"name": "ipport", "value": address.port().to_string()},
+                {"name": "username", "secretKey": "username"}, {"name": "password", "secretKey": "password"},
+                // The one suite that this BMC knows.
+                {"name": "cipher", "value": "3"},
+            ]);
+            let agent = json!({"agent": fence_agent::NAME, "parameters": parameters});
+            let device = json!({"identityCheck": "Skip", "fenceAgent": agent});
+            self.device(self.rig(number), device).await?;
+            peers.push(peer);
         }
-        let fleet = json!({
-            "nodeSelector": {},
-            "credentialsRef": {"name": driver},
-            "probe": {"periodSeconds": 30},
-            driver: settings,
-        });
-        self.apply("FenceDevice", "hypervisors", fleet).await?;
-        Ok(())
+        let is_first = self.agents.set(agents).is_ok();
+        ensure!(is_first, "the lab has its agents");
+        Ok(peers)
     }
 }
 
-fn power(rig: &Rig) -> Arc<dyn Power> {
+pub(super) fn power(rig: &Rig) -> Arc<dyn Power> {
     rig.machine.clone()
 }

@@ -8,17 +8,22 @@
 mod ask;
 mod availability;
 mod bmcs;
+mod clouds;
+mod infra;
+mod kubevirt;
+mod metal3;
 mod objects;
 mod outlets;
 mod read;
 mod records;
 mod verdict;
+mod virt_api;
 mod wait;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -26,6 +31,8 @@ use base64::Engine;
 
 pub use self::ask::escalation;
 pub use self::availability::{available, available_to_test};
+pub use self::kubevirt::Kubevirt;
+pub use self::metal3::Metal3;
 pub use self::objects::SECRET;
 pub use self::read::{condition, has_taint, resource, stage, taints};
 pub use self::records::Stalling;
@@ -39,6 +46,7 @@ use crate::simulated::{Fleet, FleetOptions, MachineSpec};
 use crate::volume::Volumes;
 use crate::workload::{Workloads, wait_node_ready};
 use fencing_testbed::bmc::{Bmc, BmcCa, Credentials};
+use fencing_testbed::fence_agent::DebianAgents;
 use fencing_testbed::power::Power;
 
 /// Long enough for anything on a busy machine; nothing waits for it when all is well.
@@ -137,6 +145,8 @@ pub struct Lab {
     stalls: records::Stalls,
     /// How far it has set the operator's date ahead.
     ahead_seconds: AtomicI64,
+    /// The fence agents that its operator finds; none: those of the host.
+    agents: OnceLock<DebianAgents>,
 }
 
 /// Each lab of a process has BMC addresses of its own.
@@ -194,6 +204,7 @@ impl Lab {
             devices: records::Devices::default(),
             stalls: records::Stalls::default(),
             ahead_seconds: AtomicI64::default(),
+            agents: OnceLock::new(),
         };
         for rig in &this.rigs {
             wait_node_ready(client.clone(), rig.machine.name(), "True", LIMIT).await?;
@@ -237,7 +248,9 @@ impl Lab {
     }
 
     /// Starts the operator with these options.
-    pub async fn operator_with(&self, options: operator::Options) -> Result<Operator> {
+    pub async fn operator_with(&self, mut options: operator::Options) -> Result<Operator> {
+        let agents = self.agents.get().map(|it| it.directory().to_owned());
+        options.agents = options.agents.or(agents);
         Operator::start(&self.control_plane, options).await
     }
 

@@ -70,19 +70,31 @@ impl Lab {
     }
 
     pub(super) async fn credentials(&self) -> Result<()> {
-        let client = self.control_plane.admin();
         let bmc = Credentials::default();
-        let hosts = json!({"nodefencing.io/allowed-hosts": "127.0.0.0/8"});
-        let secret = json!({"metadata": {"name": SECRET, "annotations": hosts}, "stringData": {"username": bmc.username, "password": bmc.password}});
-        let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
-        secrets
-            .create(&PostParams::default(), &serde_json::from_value(secret)?)
-            .await?;
+        let login = json!({"username": bmc.username, "password": bmc.password});
+        self.secret(SECRET, login).await?;
         let map = json!({"metadata": {"name": CA}, "data": {"ca.crt": self.ca.pem()}});
+        let client = self.control_plane.admin();
         let maps: Api<k8s_openapi::api::core::v1::ConfigMap> = Api::namespaced(client, NAMESPACE);
         maps.create(&PostParams::default(), &serde_json::from_value(map)?)
             .await?;
         Ok(())
+    }
+
+    /// A Secret of the operator's namespace that may be sent to the devices of the lab.
+    pub(super) async fn secret(&self, name: &str, data: Value) -> Result<()> {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": name, "annotations": {"nodefencing.io/allowed-hosts": "127.0.0.0/8"}},
+            "stringData": data,
+        });
+        let secrets: Api<Secret> = Api::namespaced(self.control_plane.admin(), NAMESPACE);
+        let params = PatchParams::apply("lab").force();
+        secrets
+            .patch(name, &params, &Patch::Apply(&secret))
+            .await
+            .with_context(|| format!("failed to apply Secret {name}"))
+            .map(drop)
     }
 
     /// Applies the FenceDevice of a machine, with this driver in place of any other.
@@ -123,7 +135,7 @@ pub(super) fn ipmi(address: SocketAddr, suite: Suite) -> Value {
 }
 
 /// Merges `changes` over `base`, as a JSON merge patch does.
-fn merge(base: &mut Value, changes: &Value) {
+pub(super) fn merge(base: &mut Value, changes: &Value) {
     match (base, changes) {
         (Value::Object(base), Value::Object(changes)) => {
             for (key, value) in changes {

@@ -5,12 +5,10 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::Lab;
-use crate::operator::NAMESPACE;
 use fencing_testbed::power::Power;
 use fencing_testbed::snmpd::{AUTHENTICATION_PASSWORD, Feed, PRIVACY_PASSWORD, Pdu, USER};
 
@@ -43,15 +41,9 @@ impl Lab {
         pdu: &Pdu,
         outlets: &[u32],
     ) -> Result<()> {
+        let login = json!({"username": USER, "authPassword": AUTHENTICATION_PASSWORD, "privPassword": PRIVACY_PASSWORD});
+        self.secret(SECRET, login).await?;
         let params = PatchParams::apply("lab").force();
-        let secrets: Api<Secret> = Api::namespaced(self.control_plane.admin(), NAMESPACE);
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET, "annotations": {"nodefencing.io/allowed-hosts": "127.0.0.0/8"}},
-            "stringData": {"username": USER, "authPassword": AUTHENTICATION_PASSWORD, "privPassword": PRIVACY_PASSWORD},
-        });
-        secrets
-            .patch(SECRET, &params, &Patch::Apply(&secret))
-            .await?;
         let device = json!({
             "apiVersion": "nodefencing.io/v1alpha1", "kind": "FenceDevice",
             "metadata": {"name": name, "labels": {"tier": "pdu"}},

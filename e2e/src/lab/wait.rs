@@ -70,20 +70,36 @@ impl Lab {
         .await
     }
 
-    /// Waits until the operator has pinned the identity of every machine: it is protected from now on.
+    /// Waits until the operator has pinned the identity of every machine: it is protected from now on. Where no device can name one, until a
+    /// device has read On of each.
     pub async fn wait_protected(&self) -> Result<()> {
-        eventually("all identities are pinned", LIMIT, async || {
-            let devices = self.api("FenceDevice").list(&Default::default()).await?;
-            let statuses: Vec<_> = devices
-                .items
-                .iter()
-                .map(|device| &device.data["status"])
-                .collect();
-            let pinned = |status: &&Value| status["systems"].as_array().map_or(0, Vec::len);
-            let pinned: usize = statuses.iter().map(pinned).sum();
-            ensure!(pinned >= self.rigs.len(), "they are {statuses:#?}");
+        eventually("all machines are protected", LIMIT, async || {
+            let devices = self
+                .api("FenceDevice")
+                .list(&Default::default())
+                .await?
+                .items;
+            let is_named = devices.iter().any(names_machines);
+            let rows = |device: &DynamicObject| -> Vec<Value> {
+                let status = &device.data["status"];
+                let rows = match is_named {
+                    true => status["systems"].as_array(),
+                    false => status["positiveControls"].as_array(),
+                };
+                rows.cloned().unwrap_or_default()
+            };
+            let rows = devices.iter().flat_map(rows);
+            let counted = rows.filter(|row| is_named || row["powerState"] == "On");
+            let statuses: Vec<_> = devices.iter().map(|it| &it.data["status"]).collect();
+            ensure!(counted.count() >= self.rigs.len(), "they are {statuses:#?}");
             Ok(())
         })
         .await
     }
+}
+
+/// Has the device to name the system that it is asked for? (`identityCheck: Required`, the default.)
+fn names_machines(device: &DynamicObject) -> bool {
+    let check = device.data["spec"]["identityCheck"].as_str();
+    check.is_none_or(|it| it == "Required")
 }

@@ -7,6 +7,7 @@
 mod program;
 
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -48,6 +49,8 @@ pub struct Options {
     pub environment: Vec<(String, String)>,
     /// What `ulimit` of the shell that starts its binary is given, such as `-n 1024`.
     pub ulimit: Option<&'static str>,
+    /// The directory with the fence agents that its binary finds in `/usr/sbin`, in place of whatever is there. Needs root.
+    pub agents: Option<PathBuf>,
     /// The image whose entry point runs in a container, in place of the binary that cargo builds.
     pub image: Option<Arc<Image>>,
     /// Whether [`Operator::start`] waits until it is ready. A test that keeps the API server from it cannot wait.
@@ -65,9 +68,19 @@ impl Default for Options {
             arguments: Vec::new(),
             environment: Vec::new(),
             ulimit: None,
+            agents: None,
             image: None,
             wait_until_ready: true,
         }
+    }
+}
+
+impl Options {
+    /// What starts its binary.
+    fn starters(&self) -> Vec<OsString> {
+        let agents = self.agents.as_deref().map(program::with_agents);
+        let limit = self.ulimit.map(program::limited);
+        [agents, limit].into_iter().flatten().flatten().collect()
     }
 }
 
@@ -156,7 +169,7 @@ impl Operator {
             &self.log,
             &arguments,
             &environment,
-            self.options.ulimit,
+            self.options.starters(),
         )?;
         state.process = Some(spec.spawn(&self.guard)?);
         Ok(())

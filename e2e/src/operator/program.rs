@@ -1,6 +1,7 @@
 //! What runs as the operator: a binary of cargo's, or an image's entry point.
 
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{Arc, Mutex, OnceLock, PoisonError},
@@ -47,7 +48,7 @@ impl Program {
         log: &Path,
         arguments: &[String],
         environment: &[(String, String)],
-        ulimit: Option<&str>,
+        starters: Vec<OsString>,
     ) -> Result<Spec> {
         let (path, kubeconfig) = match self {
             Self::Container(container) => {
@@ -55,20 +56,27 @@ impl Program {
             }
             Self::Binary { path, kubeconfig } => (path, kubeconfig),
         };
-        let spec = match ulimit {
-            None => Spec::new(name, path, log),
-            Some(ulimit) => {
-                let script = format!("ulimit {ulimit} && exec \"$@\"");
-                Spec::new(name, "sh", log)
-                    .args(["-c", &script, "sh"])
-                    .args([path])
-            }
-        };
+        let mut words = starters.into_iter().chain([path.into()]);
+        let first = words.next().context("the binary at least")?;
+        let spec = Spec::new(name, first, log).args(words);
         let spec = spec.args(arguments);
         let spec = spec.env("KUBECONFIG", kubeconfig);
         let variables = environment.iter();
         Ok(variables.fold(spec, |spec, (key, value)| spec.env(key, value)))
     }
+}
+
+/// What starts a program with this `ulimit` of its shell.
+pub(super) fn limited(ulimit: &str) -> Vec<OsString> {
+    let script = format!("ulimit {ulimit} && exec \"$@\"");
+    ["sh", "-c", &script, "sh"].map(OsString::from).into()
+}
+
+/// What starts a program that finds the fence agents of this directory where Debian's package has them. Nobody else sees them there.
+pub(super) fn with_agents(directory: &Path) -> Vec<OsString> {
+    let script = r#"mount --bind "$0" /usr/sbin && exec "$@""#;
+    let words = ["unshare", "--mount", "sh", "-c", script].map(OsString::from);
+    words.into_iter().chain([directory.into()]).collect()
 }
 
 /// The operator's binary: the one that the environment names, or one that cargo builds now, once a process. Blocks.

@@ -1,7 +1,7 @@
 //! Case 2: a kubelet hangs, its containers go on writing, and the policy may turn the machine off.
 
 use anyhow::{Context, Result, ensure};
-use e2e::lab::{Kind, LIMIT, Lab, Setup, condition, has_taint};
+use e2e::lab::{Kind, LIMIT, Lab, Rig, Setup, condition, has_taint};
 use e2e::machine::Ailment;
 use e2e::operator::Operator;
 use e2e::proxy::writes::QUARANTINE;
@@ -12,6 +12,18 @@ use serde_json::json;
 
 /// The story, whatever the machines and the BMCs are. Returns the name of the node.
 pub async fn hung_kubelet(lab: &Lab) -> Result<String> {
+    hung_kubelet_until(lab, async |rig| {
+        rig.machine.set_power(true);
+        Ok(())
+    })
+    .await
+}
+
+/// The same where this turns the machine on again.
+pub async fn hung_kubelet_until(
+    lab: &Lab,
+    turn_on: impl AsyncFnOnce(&Rig) -> Result<()>,
+) -> Result<String> {
     let operator = lab.operator().await?;
     lab.wait_protected().await?;
     lab.policy("PowerOff", json!({})).await?;
@@ -59,7 +71,7 @@ pub async fn hung_kubelet(lab: &Lab) -> Result<String> {
     is_logged(&operator, &fence)?;
 
     rig.machine.ail(Ailment::default());
-    rig.machine.set_power(true);
+    turn_on(rig).await?;
     lab.wait_node(&node, "the quarantine is lifted", |node| {
         !has_taint(node, QUARANTINE)
     })

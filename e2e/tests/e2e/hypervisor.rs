@@ -6,11 +6,11 @@ use fencing_testbed::moment::Moment;
 
 use super::{hung_kubelet::hung_kubelet, power_cut::power_cut};
 
-/// What a hypervisor did to the machine of this place: when, and whether on or off.
-type Switched<'a> = &'a (dyn Fn(usize) -> Vec<(Moment, bool)> + Sync);
+/// What a provider did to the machine of this place: when, and whether on or off.
+pub type Switched<'a> = &'a (dyn Fn(usize) -> Vec<(Moment, bool)> + Sync);
 
 /// Case 1: `ConfirmOnly` only reads.
-async fn cut(lab: &Lab, switched: Switched<'_>) -> Result<()> {
+pub async fn cut(lab: &Lab, switched: Switched<'_>) -> Result<()> {
     power_cut(lab).await?;
     for machine in 0..lab.rigs.len() {
         ensure!(switched(machine).is_empty(), "ConfirmOnly only reads");
@@ -19,13 +19,18 @@ async fn cut(lab: &Lab, switched: Switched<'_>) -> Result<()> {
 }
 
 /// Case 2: one off, of the machine whose kubelet hangs.
-async fn turned_off(lab: &Lab, switched: Switched<'_>) -> Result<()> {
+pub async fn turned_off(lab: &Lab, switched: Switched<'_>) -> Result<()> {
     let node = hung_kubelet(lab).await?;
+    only(lab, switched, &node, &[false])
+}
+
+/// The machine of this node was switched so, and no other.
+pub fn only(lab: &Lab, switched: Switched<'_>, node: &str, so: &[bool]) -> Result<()> {
     for (machine, rig) in lab.rigs.iter().enumerate() {
         let switched = switched(machine);
         let switched: Vec<bool> = switched.iter().map(|(_, on)| *on).collect();
         let wanted: &[bool] = match rig.machine.name() == node {
-            true => &[false],
+            true => so,
             false => &[],
         };
         ensure!(switched == wanted, "{}: {switched:?}", rig.machine.name());

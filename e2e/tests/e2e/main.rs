@@ -57,6 +57,7 @@ mod outage;
 mod outlived_lie;
 mod partition;
 mod patience;
+mod peers;
 mod plugin;
 mod policies;
 mod policy_midway;
