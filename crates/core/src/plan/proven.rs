@@ -189,6 +189,7 @@ fn store(r: &mut Round<'_>, node: &NodeView, proof: &Proof) -> Decision {
     r.memory.proven.by = Some(ProofSource::of(
         &r.memory.under_claim.proving,
         by_confirmation,
+        &r.settings.levels,
     ));
     r.memory.proven.report = node.last_report().parse().ok();
     let level = level.map_or_else(String::new, |level| level.name.clone());
