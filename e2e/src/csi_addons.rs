@@ -11,14 +11,16 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use fencing_testbed::eventually::eventually;
+use fencing_testbed::fetch;
 use fencing_testbed::paths::workspace;
 use fencing_testbed::ports::Port;
 use fencing_testbed::process::{Process, Spec};
-use fencing_testbed::fetch;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::api::{
+    Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -73,7 +75,8 @@ pub fn build() -> Result<PathBuf> {
             fetch::run(&mut build)?;
         }
         let mut list = Command::new("go");
-        list.args(["list", "-m", "-f", "{{.Dir}}", MODULE]).current_dir(&module);
+        list.args(["list", "-m", "-f", "{{.Dir}}", MODULE])
+            .current_dir(&module);
         let source = fetch::run(&mut list)?;
         let crds = Path::new(source.trim()).join("config/crd/bases");
         fs::create_dir(directory.join("crds"))?;
@@ -90,7 +93,9 @@ impl CsiAddons {
     pub async fn start(lab: &Lab) -> Result<Self> {
         let programs = tokio::task::spawn_blocking(build).await??;
         let crds = programs.join("crds");
-        lab.control_plane.kubectl_text(&["apply", "-f", &crds.to_string_lossy()]).await?;
+        lab.control_plane
+            .kubectl_text(&["apply", "-f", &crds.to_string_lossy()])
+            .await?;
         lab.control_plane.wait_for_definitions().await?;
         // Beside the lab's files, by a short path: that of a socket has 108 bytes at most.
         let directory = lab.control_plane.files().directory().join("ca");
@@ -106,7 +111,10 @@ impl CsiAddons {
             let node = lab.node(name).await?;
             let addresses = node.status.and_then(|it| it.addresses).unwrap_or_default();
             let own = addresses.into_iter().find(|it| it.type_ == "InternalIP");
-            nodes.insert(name.to_owned(), own.context("a Node has an address")?.address);
+            nodes.insert(
+                name.to_owned(),
+                own.context("a Node has an address")?.address,
+            );
         }
         this.start_driver(lab, &programs, &nodes)?;
         this.start_manager(lab, &programs)?;
@@ -119,12 +127,28 @@ impl CsiAddons {
         Ok(this)
     }
 
-    fn start_driver(&mut self, lab: &Lab, programs: &Path, nodes: &BTreeMap<String, String>) -> Result<()> {
+    fn start_driver(
+        &mut self,
+        lab: &Lab,
+        programs: &Path,
+        nodes: &BTreeMap<String, String>,
+    ) -> Result<()> {
         let log = lab.control_plane.files().log("csi-addons-driver");
-        let spec = Spec::new("csi-addons-driver", programs.join("csi-addons-driver"), &log)
-            .args([format!("--driver-name={DRIVER}"), "--directory=.".to_owned()])
-            .args(nodes.iter().map(|(name, address)| format!("{name}={address}")))
-            .directory(&self.directory);
+        let spec = Spec::new(
+            "csi-addons-driver",
+            programs.join("csi-addons-driver"),
+            &log,
+        )
+        .args([
+            format!("--driver-name={DRIVER}"),
+            "--directory=.".to_owned(),
+        ])
+        .args(
+            nodes
+                .iter()
+                .map(|(name, address)| format!("{name}={address}")),
+        )
+        .directory(&self.directory);
         self._processes.push(spec.spawn(lab.control_plane.guard())?);
         Ok(())
     }
@@ -147,7 +171,13 @@ impl CsiAddons {
         Ok(())
     }
 
-    async fn start_sidecar(&mut self, lab: &Lab, programs: &Path, name: &str, owner: &Value) -> Result<()> {
+    async fn start_sidecar(
+        &mut self,
+        lab: &Lab,
+        programs: &Path,
+        name: &str,
+        owner: &Value,
+    ) -> Result<()> {
         let pod_name = format!("csi-addons-{name}");
         let pod = pod(lab, &pod_name, owner).await?;
         let token = token(lab).await?;
@@ -164,7 +194,10 @@ impl CsiAddons {
             .args(["--mount", "sh", "-c", files, "sh"])
             .args([programs.join("sidecar")])
             .args([
-                format!("--csi-addons-address=unix://{}/{name}.sock", self.directory.display()),
+                format!(
+                    "--csi-addons-address=unix://{}/{name}.sock",
+                    self.directory.display()
+                ),
                 format!("--node-id={name}"),
                 format!("--pod={pod_name}"),
                 format!("--namespace={NAMESPACE}"),
@@ -184,11 +217,14 @@ impl CsiAddons {
 
     async fn class(&self, lab: &Lab) -> Result<()> {
         let secret = json!({"metadata": {"name": "storage"}, "stringData": {"user": "lab"}});
-        let secrets: Api<k8s_openapi::api::core::v1::Secret> = Api::namespaced(lab.control_plane.admin(), NAMESPACE);
+        let secrets: Api<k8s_openapi::api::core::v1::Secret> =
+            Api::namespaced(lab.control_plane.admin(), NAMESPACE);
         let params = PatchParams::apply("lab").force();
         let mut secret = secret;
         (secret["apiVersion"], secret["kind"]) = (json!("v1"), json!("Secret"));
-        secrets.patch("storage", &params, &Patch::Apply(&secret)).await?;
+        secrets
+            .patch("storage", &params, &Patch::Apply(&secret))
+            .await?;
         let class = json!({
             "apiVersion": "csiaddons.openshift.io/v1alpha1", "kind": "NetworkFenceClass", "metadata": {"name": CLASS},
             "spec": {"provisioner": DRIVER, "parameters": {
@@ -199,7 +235,9 @@ impl CsiAddons {
         // Each sidecar has to be known first: the controller looks at a class once.
         let api = objects(lab, "NetworkFenceClass", "networkfenceclasses");
         eventually("every sidecar is known", LIMIT, async || {
-            let nodes = objects(lab, "CSIAddonsNode", "csiaddonsnodes").list(&Default::default()).await?;
+            let nodes = objects(lab, "CSIAddonsNode", "csiaddonsnodes")
+                .list(&Default::default())
+                .await?;
             let is_connected = |it: &&DynamicObject| it.data["status"]["state"] == "Connected";
             let known = nodes.items.iter().filter(is_connected).count();
             ensure!(known == lab.rigs.len() + 1, "{known} sidecars");
@@ -212,11 +250,22 @@ impl CsiAddons {
 
     async fn wait_named(&self, lab: &Lab, nodes: &BTreeMap<String, String>) -> Result<()> {
         eventually("every node is named with its address", LIMIT, async || {
-            let sidecars = objects(lab, "CSIAddonsNode", "csiaddonsnodes").list(&Default::default()).await?;
+            let sidecars = objects(lab, "CSIAddonsNode", "csiaddonsnodes")
+                .list(&Default::default())
+                .await?;
             for (name, address) in nodes {
-                let mut own = sidecars.items.iter().filter(|it| it.data["spec"]["driver"]["nodeID"] == json!(name));
-                let text = own.next().map(|it| it.data["status"].to_string()).unwrap_or_default();
-                ensure!(text.contains(&format!("\"{address}/32\"")), "{name}: {text}");
+                let mut own = sidecars
+                    .items
+                    .iter()
+                    .filter(|it| it.data["spec"]["driver"]["nodeID"] == json!(name));
+                let text = own
+                    .next()
+                    .map(|it| it.data["status"].to_string())
+                    .unwrap_or_default();
+                ensure!(
+                    text.contains(&format!("\"{address}/32\"")),
+                    "{name}: {text}"
+                );
             }
             Ok(())
         })
@@ -249,8 +298,16 @@ async fn owner(lab: &Lab) -> Result<Value> {
         }},
     });
     let sets: Api<DaemonSet> = Api::namespaced(lab.control_plane.admin(), NAMESPACE);
-    let set = sets.patch("csi-addons", &PatchParams::apply("lab").force(), &Patch::Apply(&set)).await?;
-    Ok(json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "csi-addons", "uid": set.metadata.uid}))
+    let set = sets
+        .patch(
+            "csi-addons",
+            &PatchParams::apply("lab").force(),
+            &Patch::Apply(&set),
+        )
+        .await?;
+    Ok(
+        json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "csi-addons", "uid": set.metadata.uid}),
+    )
 }
 
 /// A pod that nobody runs, with the address of this host.
@@ -262,14 +319,21 @@ async fn pod(lab: &Lab, name: &str, owner: &Value) -> Result<Pod> {
     }))?;
     let pod = pods.create(&PostParams::default(), &pod).await?;
     let status = json!({"status": {"podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}});
-    pods.patch_status(name, &PatchParams::default(), &Patch::Merge(&status)).await?;
+    pods.patch_status(name, &PatchParams::default(), &Patch::Merge(&status))
+        .await?;
     Ok(pod)
 }
 
 /// The token of an account that may do everything: what a sidecar may do is not what the lab shows.
 async fn token(lab: &Lab) -> Result<String> {
     let accounts: Api<ServiceAccount> = Api::namespaced(lab.control_plane.admin(), NAMESPACE);
-    let binding = ["create", "clusterrolebinding", "csi-addons", "--clusterrole=cluster-admin", "--serviceaccount=default:default"];
+    let binding = [
+        "create",
+        "clusterrolebinding",
+        "csi-addons",
+        "--clusterrole=cluster-admin",
+        "--serviceaccount=default:default",
+    ];
     let made = lab.control_plane.kubectl(&binding).await?;
     let is_there = String::from_utf8_lossy(&made.stderr).contains("already exists");
     ensure!(made.status.success() || is_there, "{made:?}");
@@ -277,6 +341,8 @@ async fn token(lab: &Lab) -> Result<String> {
         spec: TokenRequestSpec::default(),
         ..TokenRequest::default()
     };
-    let answer = accounts.create_token_request("default", &PostParams::default(), &request).await?;
+    let answer = accounts
+        .create_token_request("default", &PostParams::default(), &request)
+        .await?;
     Ok(answer.status.context("a token")?.token)
 }

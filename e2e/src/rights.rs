@@ -177,8 +177,13 @@ fn faults(granted: &BTreeSet<Right>, recorded: &str) -> Result<BTreeSet<String>>
     }
     // Only `make test-all` has CSI-Addons.
     let is_of_csi_addons = |it: &Right| it.group == CSI_ADDONS;
-    let has_csi_addons = used.iter().any(|it| is_of_csi_addons(it) && it.verb == "create");
-    for right in granted.iter().filter(|it| has_csi_addons || !is_of_csi_addons(it)) {
+    let has_csi_addons = used
+        .iter()
+        .any(|it| is_of_csi_addons(it) && it.verb == "create");
+    for right in granted
+        .iter()
+        .filter(|it| has_csi_addons || !is_of_csi_addons(it))
+    {
         if !used.iter().any(|used| right.covers(used)) {
             faults.insert(format!("unused {right}"));
         }

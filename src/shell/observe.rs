@@ -147,10 +147,7 @@ async fn others(context: &Context, name: &str, wanted: &Needs) -> Others {
         ),
         if_wanted(wanted.attachments, attachments(context, name)),
         // Asked for without any pod, the answer is that there is none.
-        if_wanted(
-            wanted.attachments,
-            volumes(context, &wanted.volumes_of)
-        ),
+        if_wanted(wanted.attachments, volumes(context, &wanted.volumes_of)),
     );
     Others {
         lease,

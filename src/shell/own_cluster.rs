@@ -118,7 +118,9 @@ fn absent<T>(answer: Result<T, AskError>) -> Result<Option<T>, String> {
     match answer {
         Ok(object) => Ok(Some(object)),
         // A proxy's 404 is no word of the API server.
-        Err(AskError::Refused { code: 404, reason, .. }) if reason == "NotFound" => Ok(None),
+        Err(AskError::Refused {
+            code: 404, reason, ..
+        }) if reason == "NotFound" => Ok(None),
         Err(error) => Err(error.to_string()),
     }
 }

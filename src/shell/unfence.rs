@@ -48,7 +48,8 @@ type Book = BTreeMap<String, Seen>;
 pub async fn run(context: Arc<Context>, mut served: watch::Receiver<Served>) {
     let mut book = Book::new();
     loop {
-        let is_served = matches!(&*served.borrow_and_update(), Served::Known(groups) if groups.contains(GROUP));
+        let is_served =
+            matches!(&*served.borrow_and_update(), Served::Known(groups) if groups.contains(GROUP));
         if !is_served {
             if served.changed().await.is_err() {
                 return std::future::pending().await;
@@ -78,7 +79,9 @@ async fn look(context: &Context, book: &mut Book) -> bool {
         tracing::warn!("the list of NetworkFences is not complete, trying again");
         return true;
     };
-    let fences = list.into_iter().filter_map(|it| serde_json::from_value(it).ok());
+    let fences = list
+        .into_iter()
+        .filter_map(|it| serde_json::from_value(it).ok());
     let fences: Vec<NetworkFence> = fences.collect();
     book.retain(|uid, _| fences.iter().any(|it| it.metadata.uid == *uid));
     for fence in &fences {
@@ -126,7 +129,8 @@ async fn handle(context: &Context, fence: &NetworkFence, purpose: &Purpose, seen
         },
     };
     let name = &fence.metadata.name;
-    let message = format!("NetworkFence {name} is not undone, so the node gets no volumes: {problem}");
+    let message =
+        format!("NetworkFence {name} is not undone, so the node gets no volumes: {problem}");
     tell(context, purpose, seen, message);
 }
 
@@ -139,7 +143,11 @@ async fn unfence(context: &Context, fence: &NetworkFence) -> Result<(), String> 
     ]);
     let path = format!("{PATH}/{}?fieldManager={MANAGER}", fence.metadata.name);
     let patched = request(context, Method::PATCH, &path, Some(patch)).await;
-    tracing::info!(name = fence.metadata.name, ?patched, "NetworkFence unfenced");
+    tracing::info!(
+        name = fence.metadata.name,
+        ?patched,
+        "NetworkFence unfenced"
+    );
     settled(patched)
 }
 
@@ -158,7 +166,11 @@ async fn delete(context: &Context, fence: &NetworkFence) -> Result<(), String> {
 /// Gone, or changed since it was read: the next look tells.
 fn settled(outcome: Result<Value, AskError>) -> Result<(), String> {
     match outcome {
-        Ok(_) | Err(AskError::Refused { code: 404 | 409 | 422, .. }) => Ok(()),
+        Ok(_)
+        | Err(AskError::Refused {
+            code: 404 | 409 | 422,
+            ..
+        }) => Ok(()),
         Err(error) => Err(error.to_string()),
     }
 }

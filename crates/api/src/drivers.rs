@@ -170,7 +170,9 @@ pub const KINDS: [Kind; 20] = [
     kind("nutanix", Reads::Instance, |it| it.nutanix.is_some()),
     kind("xapi", Reads::Instance, |it| it.xapi.is_some()),
     kind("webhook", Reads::Instance, |it| it.webhook.is_some()),
-    kind("networkFence", Reads::Storage, |it| it.network_fence.is_some()),
+    kind("networkFence", Reads::Storage, |it| {
+        it.network_fence.is_some()
+    }),
     kind("manual", Reads::Human, |it| it.manual.is_some()),
 ];
 

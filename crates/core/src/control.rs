@@ -107,9 +107,7 @@ pub fn in_boot(device: &FenceDevice, node: &NodeView, boot_id: &str) -> Control 
         | Reads::Unnamed
         | Reads::Outlets
         | Reads::Storage
-        | Reads::Nothing => {
-            by(kept(device, node), boot_id)
-        }
+        | Reads::Nothing => by(kept(device, node), boot_id),
     }
 }
 

@@ -52,7 +52,8 @@ impl Level {
 
     /// Can it only keep the node from its volumes, because no device of it knows the power? The drivers whose volumes these are.
     pub fn storage(&self) -> Option<Vec<&str>> {
-        let covered: Option<Vec<&str>> = self.devices.iter().map(|it| it.covers.as_deref()).collect();
+        let covered: Option<Vec<&str>> =
+            self.devices.iter().map(|it| it.covers.as_deref()).collect();
         covered.filter(|covered| !covered.is_empty())
     }
 

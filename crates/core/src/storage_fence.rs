@@ -75,7 +75,9 @@ pub fn is_over(
     }
     let fence = match fence {
         Read::Present(fence) => fence,
-        Read::Absent => return for_people("was fenced by a NodeFence that is gone; reboot the node"),
+        Read::Absent => {
+            return for_people("was fenced by a NodeFence that is gone; reboot the node");
+        }
         Read::Failed(_) | Read::NotRead => return Err(Stays::ForNow),
     };
     let is_claimed = node.claim().and_then(claim_fence) == Some(purpose.fence.as_str());

@@ -38,7 +38,8 @@ async fn outage(name: &str) -> Result<(Outage, CsiAddons)> {
     });
     let params = kube::api::PatchParams::apply("lab").force();
     let api = lab.api("FenceDevice");
-    api.patch("storage", &params, &kube::api::Patch::Apply(&object)).await?;
+    api.patch("storage", &params, &kube::api::Patch::Apply(&object))
+        .await?;
     let outage = Outage::of(lab, "PowerOff", policy()).await?;
     Ok((outage, addons))
 }
@@ -51,14 +52,21 @@ fn cut(outage: &Outage) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "builds CSI-Addons: `make test-all`"]
-async fn node_with_a_silent_bmc_is_fenced_from_its_storage_and_let_in_after_its_reboot() -> Result<()> {
+async fn node_with_a_silent_bmc_is_fenced_from_its_storage_and_let_in_after_its_reboot()
+-> Result<()> {
     let (outage, addons) = outage("storage-fence").await?;
     let Outage { lab, node, .. } = &outage;
     cut(&outage)?;
-    lab.workloads.wait_running_elsewhere(POD, node, LIMIT).await?;
+    lab.workloads
+        .wait_running_elsewhere(POD, node, LIMIT)
+        .await?;
     let fences = objects(lab, "NetworkFence", "networkfences");
     let fence = fences.get(&format!("{node}.{CLASS}")).await?;
-    ensure!(fence.data["status"]["message"] == "fencing operation successful", "{:?}", fence.data);
+    ensure!(
+        fence.data["status"]["message"] == "fencing operation successful",
+        "{:?}",
+        fence.data
+    );
     let fenced = addons.storage()?.fenced;
     ensure!(fenced.len() == 1, "{fenced:?}");
     // Everything has moved, and only another boot lets the taint go.
@@ -73,17 +81,27 @@ async fn node_with_a_silent_bmc_is_fenced_from_its_storage_and_let_in_after_its_
     outage.restore().await?;
     lab.wait_stage(node, "Recovered").await?;
     ensure!(!has_taint(&lab.node(node).await?, OUT_OF_SERVICE));
-    eventually("the storage lets the node in, and the object is gone", LIMIT, async || {
-        let left = fences.list(&Default::default()).await?.items;
-        ensure!(left.is_empty(), "{left:?}");
-        let storage = addons.storage()?;
-        ensure!(storage.fenced.is_empty(), "{storage:?}");
-        Ok(())
-    })
+    eventually(
+        "the storage lets the node in, and the object is gone",
+        LIMIT,
+        async || {
+            let left = fences.list(&Default::default()).await?.items;
+            ensure!(left.is_empty(), "{left:?}");
+            let storage = addons.storage()?;
+            ensure!(storage.fenced.is_empty(), "{storage:?}");
+            Ok(())
+        },
+    )
     .await?;
     let calls = addons.storage()?.calls;
-    ensure!(calls.first().is_some_and(|it| it.starts_with("fence ")), "{calls:?}");
-    ensure!(calls.last().is_some_and(|it| it.starts_with("unfence ")), "{calls:?}");
+    ensure!(
+        calls.first().is_some_and(|it| it.starts_with("fence ")),
+        "{calls:?}"
+    );
+    ensure!(
+        calls.last().is_some_and(|it| it.starts_with("unfence ")),
+        "{calls:?}"
+    );
     ensure!(lab.times_tainted(node).await? == 1);
     outage.verdict().await
 }
@@ -101,14 +119,20 @@ async fn volume_of_another_driver_keeps_the_node_from_being_tainted() -> Result<
     attachments.create(&PostParams::default(), &foreign).await?;
     cut(&outage)?;
     let names_it = |words: &str| words.contains("pv-foreign of other.csi (foreign)");
-    let stuck = |fence: &_| matches!(escalation(fence), Some(("DeviceFailed", words)) if names_it(words));
+    let stuck =
+        |fence: &_| matches!(escalation(fence), Some(("DeviceFailed", words)) if names_it(words));
     lab.wait_fence(node, stuck).await?;
     ensure!(lab.times_tainted(node).await? == 0);
     let storage = addons.storage()?;
-    ensure!(storage.calls.is_empty(), "nobody is shut out for nothing: {storage:?}");
+    ensure!(
+        storage.calls.is_empty(),
+        "nobody is shut out for nothing: {storage:?}"
+    );
     // Somebody takes it off.
     attachments.delete("foreign", &Default::default()).await?;
-    lab.workloads.wait_running_elsewhere(POD, node, LIMIT).await?;
+    lab.workloads
+        .wait_running_elsewhere(POD, node, LIMIT)
+        .await?;
     ensure!(lab.times_tainted(node).await? == 1);
     outage.verdict().await
 }

@@ -42,30 +42,64 @@ async fn only_the_api_server_says_that_an_object_is_not_there() {
     of_a_proxy["reason"] = json!("Test");
     cluster.put(&format!("GET {CLASS}"), 404, of_a_proxy);
     assert!(api.get(CLASS).await.is_err());
-    cluster.put(&format!("GET {CLASS}"), 200, json!({"metadata": {"name": "other"}}));
+    cluster.put(
+        &format!("GET {CLASS}"),
+        200,
+        json!({"metadata": {"name": "other"}}),
+    );
     assert!(api.get(CLASS).await.is_err());
-    cluster.put(&format!("GET {CLASS}"), 200, json!({"metadata": {"name": "rbd"}}));
+    cluster.put(
+        &format!("GET {CLASS}"),
+        200,
+        json!({"metadata": {"name": "rbd"}}),
+    );
     assert!(api.get(CLASS).await.is_ok_and(|it| it.is_some()));
     cluster.put("GET /api/v1/nodes/worker-1", 200, fake::node());
-    let node = api.node("worker-1").await.expect("an answer").expect("a Node");
-    assert_eq!((node.uid.as_str(), node.claim()), ("uid-1", Some("fence-n1")));
+    let node = api
+        .node("worker-1")
+        .await
+        .expect("an answer")
+        .expect("a Node");
+    assert_eq!(
+        (node.uid.as_str(), node.claim()),
+        ("uid-1", Some("fence-n1"))
+    );
 }
 
 /// S20, S23: only a refusal has made nothing.
 #[tokio::test]
 async fn a_creation_is_sent_once_and_unknown_unless_it_was_refused() {
-    for (code, made) in [(403, "refused"), (409, "refused"), (500, "unknown"), (503, "unknown")] {
+    for (code, made) in [
+        (403, "refused"),
+        (409, "refused"),
+        (500, "unknown"),
+        (503, "unknown"),
+    ] {
         let cluster = Cluster::new().await;
         cluster.put(&format!("POST {LIST}"), code, failure(code, "no").1);
         let outcome = of(&cluster).create(LIST, json!({})).await;
         match made {
-            "refused" => assert!(matches!(outcome, Err(NotCreated::Refused(_))), "{code} {outcome:?}"),
-            _ => assert!(matches!(outcome, Err(NotCreated::Unknown(_))), "{code} {outcome:?}"),
+            "refused" => assert!(
+                matches!(outcome, Err(NotCreated::Refused(_))),
+                "{code} {outcome:?}"
+            ),
+            _ => assert!(
+                matches!(outcome, Err(NotCreated::Unknown(_))),
+                "{code} {outcome:?}"
+            ),
         }
         assert_eq!(cluster.requests().len(), 1, "{code}");
     }
     let cluster = Cluster::new().await;
     cluster.put(&format!("POST {LIST}"), 201, json!({}));
-    assert_eq!(of(&cluster).create(LIST, json!({"kind": "NetworkFence"})).await, Ok(()));
-    assert_eq!(cluster.server.seen()[0].body, json!({"kind": "NetworkFence"}));
+    assert_eq!(
+        of(&cluster)
+            .create(LIST, json!({"kind": "NetworkFence"}))
+            .await,
+        Ok(())
+    );
+    assert_eq!(
+        cluster.server.seen()[0].body,
+        json!({"kind": "NetworkFence"})
+    );
 }

@@ -56,21 +56,31 @@ async fn writes(cluster: &Cluster) -> Vec<(String, Value)> {
 #[tokio::test]
 async fn it_is_unfenced_waited_for_and_only_then_deleted() {
     let fenced = writes(&cluster(object()).await).await;
-    let [(line, patch)] = fenced.as_slice() else { panic!("{fenced:?}") };
+    let [(line, patch)] = fenced.as_slice() else {
+        panic!("{fenced:?}")
+    };
     assert!(line.starts_with(&format!("PATCH {ONE}?")), "{line}");
-    assert_eq!(*patch, json!([
-        {"op": "test", "path": "/metadata/uid", "value": "uid-nf"},
-        {"op": "test", "path": "/spec/fenceState", "value": "Fenced"},
-        {"op": "replace", "path": "/spec/fenceState", "value": "Unfenced"},
-    ]));
+    assert_eq!(
+        *patch,
+        json!([
+            {"op": "test", "path": "/metadata/uid", "value": "uid-nf"},
+            {"op": "test", "path": "/spec/fenceState", "value": "Fenced"},
+            {"op": "replace", "path": "/spec/fenceState", "value": "Unfenced"},
+        ])
+    );
     // Without observedGeneration, it still has the word of the fencing.
     let asked = unfenced("fencing operation successful");
     assert_eq!(writes(&cluster(asked).await).await, []);
     let done = unfenced("unfencing operation successful");
     let deleted = writes(&cluster(done.clone()).await).await;
-    let [(line, options)] = deleted.as_slice() else { panic!("{deleted:?}") };
+    let [(line, options)] = deleted.as_slice() else {
+        panic!("{deleted:?}")
+    };
     assert_eq!(*line, format!("DELETE {ONE}"));
-    assert_eq!(options["preconditions"], json!({"uid": "uid-nf", "resourceVersion": "9"}));
+    assert_eq!(
+        options["preconditions"],
+        json!({"uid": "uid-nf", "resourceVersion": "9"})
+    );
     let mut going = done;
     going["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
     assert_eq!(writes(&cluster(going).await).await, []);
@@ -100,7 +110,12 @@ async fn nothing_is_done_in_the_fenced_boot_to_others_or_in_a_cluster_that_went_
     context.revision.saw(Some("120"));
     context.revision.note(120, Some("90"));
     assert!(look(&context, &mut Book::new()).await);
-    assert!(!cluster.requests().iter().any(|line| line.contains("networkfences")));
+    assert!(
+        !cluster
+            .requests()
+            .iter()
+            .any(|line| line.contains("networkfences"))
+    );
 }
 
 /// An incident that was cancelled before anything was stored has moved nothing.
@@ -108,11 +123,13 @@ async fn nothing_is_done_in_the_fenced_boot_to_others_or_in_a_cluster_that_went_
 async fn an_incident_that_moved_nothing_lets_the_node_in_again() {
     let mut object = object();
     object["metadata"]["annotations"]["nodefencing.io/boot-id"] = json!("boot-1");
-    let fence = |status: Value| json!({
-        "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "fence", "uid": "uid-fence"},
-        "spec": {"nodeName": "worker-1", "trigger": {"type": "Manual"}, "fence": {}, "recovery": {}, "release": {}, "powerOn": {}},
-        "status": status,
-    });
+    let fence = |status: Value| {
+        json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "fence", "uid": "uid-fence"},
+            "spec": {"nodeName": "worker-1", "trigger": {"type": "Manual"}, "fence": {}, "recovery": {}, "release": {}, "powerOn": {}},
+            "status": status,
+        })
+    };
     let ended = json!({
         "type": "Succeeded", "status": "False", "reason": "Aborted", "message": "",
         "lastTransitionTime": "2026-01-02T00:00:00Z",
@@ -123,12 +140,20 @@ async fn an_incident_that_moved_nothing_lets_the_node_in_again() {
         (json!({"conditions": [ended]}), unclaimed.clone(), true),
         (json!({"conditions": [ended]}), fake::node(), false),
         (json!({}), unclaimed.clone(), false),
-        (json!({"conditions": [ended], "taintAppliedTime": "2026-01-02T00:00:00Z"}), unclaimed, false),
+        (
+            json!({"conditions": [ended], "taintAppliedTime": "2026-01-02T00:00:00Z"}),
+            unclaimed,
+            false,
+        ),
     ] {
         let cluster = cluster(object.clone()).await;
         cluster.put(FENCE, 200, fence(status.clone()));
         cluster.put(NODE, 200, node);
-        assert_eq!(writes(&cluster).await.len(), usize::from(is_over), "{status}");
+        assert_eq!(
+            writes(&cluster).await.len(),
+            usize::from(is_over),
+            "{status}"
+        );
     }
 }
 
@@ -159,5 +184,8 @@ async fn what_does_not_end_is_told_once() {
     }
     let told = book.values().filter_map(|seen| seen.told.as_ref());
     let told: Vec<&str> = told.map(|(words, _)| words.as_str()).collect();
-    assert!(matches!(told.as_slice(), [words] if words.contains("another UID")), "{told:?}");
+    assert!(
+        matches!(told.as_slice(), [words] if words.contains("another UID")),
+        "{told:?}"
+    );
 }

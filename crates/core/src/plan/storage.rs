@@ -60,7 +60,9 @@ pub(super) fn uncovered(r: &mut Round<'_>, _: &NodeView, proof: &Proof) -> Optio
         (Read::Present(attachments), Read::Present(claims)) => (attachments, claims),
         (attachments, claims) => {
             let why = format!("{}{}", attachments.why(), claims.why());
-            let message = format!("fenced from its storage; a complete list of the node's volumes is required{why}");
+            let message = format!(
+                "fenced from its storage; a complete list of the node's volumes is required{why}"
+            );
             return Some(poll_again(r, Stage::Tainting, message, READ_PACE));
         }
     };
@@ -108,7 +110,9 @@ fn unattached_volume(
     };
     let is_seen = |pod: &PodView| {
         let mut claims = pod.claims.iter();
-        !pod.inline && !pod.claims.is_empty() && claims.all(|it| is_attached(&format!("{}/{it}", pod.namespace)))
+        !pod.inline
+            && !pod.claims.is_empty()
+            && claims.all(|it| is_attached(&format!("{}/{it}", pod.namespace)))
     };
     let left = leaving(memory).filter(|pod| !is_seen(pod));
     let names: Vec<String> = left.map(PodView::full_name).collect();

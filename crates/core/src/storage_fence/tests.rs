@@ -60,7 +60,10 @@ fn another_boot_of_the_same_node_ends_it_whatever_the_record_says() {
         Read::Absent,
         Read::Failed("HTTP 503".to_owned()),
     ] {
-        assert_eq!(is_over(&purpose(), &Read::Present(rebooted()), &fence), Ok(()));
+        assert_eq!(
+            is_over(&purpose(), &Read::Present(rebooted()), &fence),
+            Ok(())
+        );
     }
     let unreported = NodeView {
         boot_id: String::new(),

@@ -119,8 +119,14 @@ pub(super) fn clients(sidecars: &[Sidecar], wanted: Wanted<'_>) -> Result<Client
     let mut cidrs = BTreeSet::new();
     let mut is_connected = true;
     for sidecar in sidecars.iter().filter(is_meant) {
-        let named = sidecar.status.network_fence_client_status.iter().filter(|it| of_class(it));
-        let clients = named.flat_map(|it| &it.client_details).flat_map(|it| &it.cidrs);
+        let named = sidecar
+            .status
+            .network_fence_client_status
+            .iter()
+            .filter(|it| of_class(it));
+        let clients = named
+            .flat_map(|it| &it.client_details)
+            .flat_map(|it| &it.cidrs);
         let before = cidrs.len();
         cidrs.extend(clients.cloned());
         is_connected &= cidrs.len() == before || sidecar.status.state == "Connected";
@@ -131,11 +137,17 @@ pub(super) fn clients(sidecars: &[Sidecar], wanted: Wanted<'_>) -> Result<Client
             wanted.provisioner, wanted.node, wanted.class
         ));
     }
-    let own: BTreeSet<IpAddr> = wanted.addresses.iter().filter_map(|it| it.parse().ok()).collect();
+    let own: BTreeSet<IpAddr> = wanted
+        .addresses
+        .iter()
+        .filter_map(|it| it.parse().ok())
+        .collect();
     for cidr in &cidrs {
         let shown = printable(cidr, 50);
         let Some(address) = one_address(cidr) else {
-            return Err(format!("the client `{shown}` is not one address, and others would be shut out with it"));
+            return Err(format!(
+                "the client `{shown}` is not one address, and others would be shut out with it"
+            ));
         };
         if wanted.client_addresses == ClientAddresses::OfNode && !own.contains(&address) {
             return Err(format!(

@@ -36,11 +36,7 @@ pub trait OwnCluster: fmt::Debug + Send + Sync {
     fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<Value>, String>>;
 
     /// Makes an object, by one request that is not repeated.
-    fn create<'a>(
-        &'a self,
-        path: &'a str,
-        object: Value,
-    ) -> BoxFuture<'a, Result<(), NotCreated>>;
+    fn create<'a>(&'a self, path: &'a str, object: Value) -> BoxFuture<'a, Result<(), NotCreated>>;
 }
 
 /// Why there is no new object.
@@ -76,7 +72,9 @@ impl StorageFence {
         })?;
         let name = object::name(&parts.node.name, &settings.network_fence_class_name);
         if name.len() > NAME_BYTES_MAX {
-            let problem = format!("the NetworkFence would be called {name}, with more than {NAME_BYTES_MAX} bytes");
+            let problem = format!(
+                "the NetworkFence would be called {name}, with more than {NAME_BYTES_MAX} bytes"
+            );
             return Err(invalid(problem));
         }
         Ok(Self {

@@ -125,8 +125,18 @@ impl NetworkFence {
     /// Did this operator make it, and what for?
     #[must_use]
     pub fn purpose(&self) -> Option<Purpose> {
-        let is_ours = self.metadata.labels.get(MANAGED_BY).is_some_and(|it| it == MANAGER);
-        let get = |key: &str| self.metadata.annotations.get(key).filter(|it| !it.is_empty()).cloned();
+        let is_ours = self
+            .metadata
+            .labels
+            .get(MANAGED_BY)
+            .is_some_and(|it| it == MANAGER);
+        let get = |key: &str| {
+            self.metadata
+                .annotations
+                .get(key)
+                .filter(|it| !it.is_empty())
+                .cloned()
+        };
         let purpose = Purpose {
             node: get(NODE)?,
             node_uid: get(NODE_UID)?,
@@ -156,7 +166,10 @@ impl NetworkFence {
             // Only an unfencing says so, and it is asked for once.
             "Unfenced" if has(UNFENCED) => State::Unfenced,
             "Unfenced" => State::Unfencing(said),
-            other => State::Spoilt(format!("its `fenceState` is `{}`", crate::error::printable(other, 20))),
+            other => State::Spoilt(format!(
+                "its `fenceState` is `{}`",
+                crate::error::printable(other, 20)
+            )),
         }
     }
 
@@ -179,7 +192,9 @@ impl NetworkFence {
             let range: Option<crate::cidr::Cidr> = cidr.parse().ok();
             let holds = |other: &String| {
                 let address = one_address(other);
-                let is_in = range.zip(address).is_some_and(|(range, address)| range.contains(address));
+                let is_in = range
+                    .zip(address)
+                    .is_some_and(|(range, address)| range.contains(address));
                 is_in || other == cidr
             };
             others.spec.cidrs.iter().any(holds)

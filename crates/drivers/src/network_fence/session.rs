@@ -117,7 +117,10 @@ impl Session {
     fn parsed<T: DeserializeOwned>(&self, object: Value) -> Result<T, DeviceError> {
         serde_json::from_value(object).map_err(|error| {
             let problem = format!("an object of CSI-Addons has another form ({error})");
-            self.declined(&problem, "compare the versions of CSI-Addons and this operator")
+            self.declined(
+                &problem,
+                "compare the versions of CSI-Addons and this operator",
+            )
         })
     }
 
@@ -141,7 +144,10 @@ impl Session {
             client_addresses: settings.client_addresses,
         };
         clients(&sidecars?, wanted).map_err(|problem| {
-            self.declined(&problem, "see `status.networkFenceClientStatus` of the CSIAddonsNodes")
+            self.declined(
+                &problem,
+                "see `status.networkFenceClientStatus` of the CSIAddonsNodes",
+            )
         })
     }
 
@@ -168,7 +174,10 @@ impl Session {
         }
         let class = &self.driver.settings.network_fence_class_name;
         if !own.is_of_class(class) || !own.has_cidrs() {
-            return Err(self.left(own, "it has another class, or addresses that are not single ones"));
+            return Err(self.left(
+                own,
+                "it has another class, or addresses that are not single ones",
+            ));
         }
         match own.state() {
             state @ (State::Fenced | State::Fencing(_)) => Ok(state),
@@ -197,7 +206,12 @@ impl Session {
         };
         let lets_in = |it: &&NetworkFence| scene.own.as_ref().is_some_and(|own| it.lets_in(own));
         let others = scene.others.iter().filter(lets_in);
-        let faults = others.map(|it| format!("NetworkFence {} (Unfenced)", printable(&it.metadata.name, 60)));
+        let faults = others.map(|it| {
+            format!(
+                "NetworkFence {} (Unfenced)",
+                printable(&it.metadata.name, 60)
+            )
+        });
         let reading = Reading {
             state,
             raw: printable(&raw, RAW_CHARACTERS),
@@ -222,7 +236,10 @@ impl Session {
             }
             None => {
                 let purpose = Purpose::of(&scene.node).ok_or_else(|| {
-                    self.declined("the Node has no claim", "fence it by a policy or a NodeFence")
+                    self.declined(
+                        "the Node has no claim",
+                        "fence it by a policy or a NodeFence",
+                    )
                 })?;
                 let clients = self.clients(&scene.node).await?;
                 let class = &self.driver.settings.network_fence_class_name;
@@ -260,7 +277,9 @@ impl Session {
     fn no_on(&self) -> DeviceError {
         DeviceError::Refused {
             endpoint: self.endpoint(),
-            problem: "a storage turns no machine on, and lets the node in again after its next boot".to_owned(),
+            problem:
+                "a storage turns no machine on, and lets the node in again after its next boot"
+                    .to_owned(),
         }
     }
 }

@@ -78,7 +78,11 @@ fn it_is_unfenced_only_by_the_words_of_an_unfencing() {
     let flipped = with(flipped, "/metadata/generation", json!(2));
     let said = "Succeeded: fencing operation successful".to_owned();
     assert_eq!(state(&flipped), State::Unfencing(said));
-    let done = with(flipped.clone(), "/status/message", json!("unfencing operation successful"));
+    let done = with(
+        flipped.clone(),
+        "/status/message",
+        json!("unfencing operation successful"),
+    );
     assert_eq!(state(&done), State::Unfenced);
     let failed = with(done, "/status/result", json!("Failed"));
     assert!(matches!(state(&failed), State::Unfencing(_)));
@@ -93,8 +97,15 @@ fn only_what_bears_our_label_and_all_annotations_is_ours() {
     assert_eq!(parsed(&unlabelled).purpose(), None);
     for key in ["node", "node-uid", "boot-id", "node-fence"] {
         let mut object = fenced();
-        let annotations = object["metadata"]["annotations"].as_object_mut().expect("annotations");
-        assert!(annotations.remove(&format!("nodefencing.io/{key}")).is_some(), "{key}");
+        let annotations = object["metadata"]["annotations"]
+            .as_object_mut()
+            .expect("annotations");
+        assert!(
+            annotations
+                .remove(&format!("nodefencing.io/{key}"))
+                .is_some(),
+            "{key}"
+        );
         assert_eq!(parsed(&object).purpose(), None, "{key}");
     }
 }
@@ -109,16 +120,22 @@ fn an_unfenced_object_of_the_same_address_lets_the_node_in() {
     assert!(lets_in("Unfenced", &[CIDR]));
     assert!(lets_in("Unfenced", &["10.9.9.9/32", "10.0.0.0/24"]));
     assert!(lets_in("", &[CIDR]));
-    assert!(!lets_in("Unfenced", &["10.0.0.8/32", "nonsense", "fd00::7/128"]));
+    assert!(!lets_in(
+        "Unfenced",
+        &["10.0.0.8/32", "nonsense", "fd00::7/128"]
+    ));
     assert!(!lets_in("Fenced", &[CIDR]));
 }
 
 #[test]
 fn a_node_has_one_object_of_a_class() {
     assert_eq!(name("worker-1", "rbd"), NAME);
-    assert_eq!(new(NAME, "rbd", &[CIDR.to_owned()], &purpose())["spec"], json!({
-        "networkFenceClassName": "rbd", "fenceState": "Fenced", "cidrs": [CIDR],
-    }));
+    assert_eq!(
+        new(NAME, "rbd", &[CIDR.to_owned()], &purpose())["spec"],
+        json!({
+            "networkFenceClassName": "rbd", "fenceState": "Fenced", "cidrs": [CIDR],
+        })
+    );
 }
 
 proptest! {

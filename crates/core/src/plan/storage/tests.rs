@@ -4,7 +4,10 @@ use super::*;
 use crate::attempt::{Attempt, OffResult};
 use crate::decision::Effect;
 use crate::device::{Device, DeviceReadings};
-use crate::fixtures::{DATE, asking, attempt, bmc, claimed, drained, lease, level, off_readings, own_claim, pod, settings};
+use crate::fixtures::{
+    DATE, asking, attempt, bmc, claimed, drained, lease, level, off_readings, own_claim, pod,
+    settings,
+};
 use crate::observed::Observed;
 use crate::plan::{Moment, needs, step};
 use crate::quiesce::Quiesce;
@@ -51,7 +54,11 @@ fn proven(devices: &[Device]) -> Memory {
     m.under_claim.evidence = true;
     m.under_claim.evidence_is_new = true;
     m.under_claim.evicted = true;
-    m.under_claim.devices_claimed = [("level".to_owned(), devices.iter().map(|it| it.name.clone()).collect())].into();
+    m.under_claim.devices_claimed = [(
+        "level".to_owned(),
+        devices.iter().map(|it| it.name.clone()).collect(),
+    )]
+    .into();
     m.under_claim.pods = Some(vec![PodView {
         attachable: true,
         claims: vec!["data".to_owned()],
@@ -84,7 +91,9 @@ fn attached(volume: &str, attacher: &str) -> AttachmentView {
 }
 
 fn seen(attachments: &[AttachmentView], volumes: &[(&str, &str)]) -> Observed {
-    let volumes = volumes.iter().map(|(claim, volume)| ((*claim).to_owned(), (*volume).to_owned()));
+    let volumes = volumes
+        .iter()
+        .map(|(claim, volume)| ((*claim).to_owned(), (*volume).to_owned()));
     Observed {
         node: Read::Present(claimed("fence-n1")),
         lease: Read::Present(lease()),
@@ -124,7 +133,10 @@ fn a_storage_alone_taints_where_it_covers_every_volume() {
     let other = [attached("pv-1", "rbd.csi"), attached("pv-2", "ebs.csi")];
     let why = tainted(&s, &seen(&other, &CLAIMED)).expect_err("not covered");
     assert!(why.contains("pv-2 of ebs.csi (csi-pv-2)"), "{why}");
-    let both = by(Require::All, &[storage("rbd", "rbd.csi"), storage("ebs", "ebs.csi")]);
+    let both = by(
+        Require::All,
+        &[storage("rbd", "rbd.csi"), storage("ebs", "ebs.csi")],
+    );
     assert_eq!(tainted(&both, &seen(&other, &CLAIMED)), Ok(()));
 }
 
@@ -134,10 +146,22 @@ fn a_list_that_was_not_read_covers_nothing() {
     let s = by(Require::All, &[storage("rbd", "rbd.csi")]);
     let good = seen(&[attached("pv-1", "rbd.csi")], &CLAIMED);
     for unread in [
-        Observed { attachments: Read::NotRead, ..good.clone() },
-        Observed { attachments: Read::Failed("HTTP 503".to_owned()), ..good.clone() },
-        Observed { volumes: Read::Failed("HTTP 503".to_owned()), ..good.clone() },
-        Observed { volumes: Read::NotRead, ..good.clone() },
+        Observed {
+            attachments: Read::NotRead,
+            ..good.clone()
+        },
+        Observed {
+            attachments: Read::Failed("HTTP 503".to_owned()),
+            ..good.clone()
+        },
+        Observed {
+            volumes: Read::Failed("HTTP 503".to_owned()),
+            ..good.clone()
+        },
+        Observed {
+            volumes: Read::NotRead,
+            ..good.clone()
+        },
     ] {
         let why = tainted(&s, &unread).expect_err("unread");
         assert!(why.contains("complete list"), "{why}");
@@ -149,7 +173,12 @@ fn a_list_that_was_not_read_covers_nothing() {
 fn a_volume_that_is_never_attached_is_not_covered() {
     let s = by(Require::All, &[storage("rbd", "rbd.csi")]);
     let own = [attached("pv-1", "rbd.csi")];
-    for volumes in [&[][..], &[("default/data", "")], &[("default/data", "pv-2")], &[("other/data", "pv-1")]] {
+    for volumes in [
+        &[][..],
+        &[("default/data", "")],
+        &[("default/data", "pv-2")],
+        &[("other/data", "pv-1")],
+    ] {
         let why = tainted(&s, &seen(&own, volumes)).expect_err("not covered");
         assert!(why.contains("pod default/db"), "{why}");
     }
@@ -173,7 +202,11 @@ fn a_volume_that_is_never_attached_is_not_covered() {
             stays(pod);
         });
         let decision = decide(&s, &mut m, &seen(&own, &CLAIMED));
-        assert!(matches!(decision.effect, Effect::Taint(_)), "{}", decision.message);
+        assert!(
+            matches!(decision.effect, Effect::Taint(_)),
+            "{}",
+            decision.message
+        );
     }
 }
 
@@ -194,14 +227,31 @@ fn a_silent_bmc_beside_it_decides_by_require() {
     let taints = |require| {
         let s = by(require, &[bmc(), storage("rbd", "rbd.csi")]);
         let mut m = proven(&s.levels[0].devices);
-        m.under_claim.readings.iter_mut().flatten().filter(|it| it.covers.is_none()).for_each(|it| it.readings.clear());
+        m.under_claim
+            .readings
+            .iter_mut()
+            .flatten()
+            .filter(|it| it.covers.is_none())
+            .for_each(|it| it.readings.clear());
         let decision = decide(&s, &mut m, &seen(&[attached("pv-2", "ebs.csi")], &CLAIMED));
-        let covered = decide(&s, &mut {
-            let mut m = proven(&s.levels[0].devices);
-            m.under_claim.readings.iter_mut().flatten().filter(|it| it.covers.is_none()).for_each(|it| it.readings.clear());
-            m
-        }, &seen(&[attached("pv-1", "rbd.csi")], &CLAIMED));
-        (matches!(decision.effect, Effect::Taint(_)), matches!(covered.effect, Effect::Taint(_)))
+        let covered = decide(
+            &s,
+            &mut {
+                let mut m = proven(&s.levels[0].devices);
+                m.under_claim
+                    .readings
+                    .iter_mut()
+                    .flatten()
+                    .filter(|it| it.covers.is_none())
+                    .for_each(|it| it.readings.clear());
+                m
+            },
+            &seen(&[attached("pv-1", "rbd.csi")], &CLAIMED),
+        );
+        (
+            matches!(decision.effect, Effect::Taint(_)),
+            matches!(covered.effect, Effect::Taint(_)),
+        )
     };
     assert_eq!(taints(Require::Any), (false, true));
     assert_eq!(taints(Require::All), (false, false));
@@ -211,7 +261,9 @@ fn a_silent_bmc_beside_it_decides_by_require() {
 fn others_are_not_told_that_such_a_machine_is_off_and_its_node_is_not_deleted() {
     let own = seen(&[attached("pv-1", "rbd.csi")], &CLAIMED);
     for strategy in [RecoveryStrategy::None, RecoveryStrategy::DeleteNode] {
-        let s = asking(by(Require::All, &[storage("rbd", "rbd.csi")]), |it| it.recovery.strategy = strategy);
+        let s = asking(by(Require::All, &[storage("rbd", "rbd.csi")]), |it| {
+            it.recovery.strategy = strategy
+        });
         let why = tainted(&s, &own).expect_err("no taint");
         assert!(why.contains("recovery.strategy"), "{why}");
     }

@@ -148,7 +148,9 @@ impl World {
             },
             manual: name.starts_with("human"),
             outlets: name.starts_with("outlet") || name.starts_with("storage"),
-            covers: name.starts_with("storage").then(|| "storage.csi".to_owned()),
+            covers: name
+                .starts_with("storage")
+                .then(|| "storage.csi".to_owned()),
             control: match name {
                 _ if name.ends_with("-unseen") => Control::Missing,
                 _ if name.ends_with("-liar") => Control::OffWhileRunning,

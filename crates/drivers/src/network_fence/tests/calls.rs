@@ -30,7 +30,8 @@ struct Api {
 
 impl Api {
     fn new() -> Self {
-        let class = json!({"metadata": {"name": "rbd"}, "spec": {"provisioner": "rbd.csi.ceph.com"}});
+        let class =
+            json!({"metadata": {"name": "rbd"}, "spec": {"provisioner": "rbd.csi.ceph.com"}});
         Self {
             node: Ok(Some(addressed(claimed("fence-n1")))),
             class: Ok(Some(class)),
@@ -115,25 +116,43 @@ async fn off(api: Api) -> (Result<OffOutcome, DeviceError>, Vec<Value>) {
 #[tokio::test]
 async fn without_an_object_the_storage_lets_the_node_in() {
     let none = Vec::<String>::new();
-    let on = (PowerState::On, format!("no NetworkFence for {CIDR}"), none.clone());
+    let on = (
+        PowerState::On,
+        format!("no NetworkFence for {CIDR}"),
+        none.clone(),
+    );
     assert_eq!(read(Api::new()).await, Ok(on));
     let raw = "Succeeded: fencing operation successful".to_owned();
     let api = Api::new().with(&[fenced()]);
     assert_eq!(read(api).await, Ok((PowerState::Off, raw, none.clone())));
     let pending = with(fenced(), "/status", json!({}));
     let api = Api::new().with(&[pending]);
-    let between = (PowerState::Transitional, "no result yet".to_owned(), none.clone());
+    let between = (
+        PowerState::Transitional,
+        "no result yet".to_owned(),
+        none.clone(),
+    );
     assert_eq!(read(api).await, Ok(between));
     let failed = json!({"result": "Failed", "message": "no leader found for driver"});
     let api = Api::new().with(&[with(fenced(), "/status", failed)]);
-    let between = (PowerState::Transitional, "Failed: no leader found for driver".to_owned(), none);
+    let between = (
+        PowerState::Transitional,
+        "Failed: no leader found for driver".to_owned(),
+        none,
+    );
     assert_eq!(read(api).await, Ok(between));
 }
 
 /// S10, S22: whatever else it may be of, it proves nothing, and no other is made beside it.
 #[tokio::test]
 async fn an_object_of_another_fence_boot_or_node_is_never_off() {
-    let annotation = |key: &str, value: &str| with(fenced(), &format!("/metadata/annotations/nodefencing.io~1{key}"), json!(value));
+    let annotation = |key: &str, value: &str| {
+        with(
+            fenced(),
+            &format!("/metadata/annotations/nodefencing.io~1{key}"),
+            json!(value),
+        )
+    };
     let mut foreign = fenced();
     foreign["metadata"]["labels"] = json!({});
     for object in [
@@ -151,16 +170,35 @@ async fn an_object_of_another_fence_boot_or_node_is_never_off() {
         let seen = read(Api::new().with(std::slice::from_ref(&object))).await;
         assert!(seen.is_err(), "{object} {seen:?}");
         let (outcome, created) = off(Api::new().with(std::slice::from_ref(&object))).await;
-        assert!(outcome.is_err() && created.is_empty(), "{object} {outcome:?}");
+        assert!(
+            outcome.is_err() && created.is_empty(),
+            "{object} {outcome:?}"
+        );
     }
     // Nor is it without the claim, or in the next boot.
-    for node in [node(), NodeView { boot_id: "boot-2".to_owned(), ..claimed("fence-n1") }] {
-        let api = Api { node: Ok(Some(addressed(node))), ..Api::new() };
+    for node in [
+        node(),
+        NodeView {
+            boot_id: "boot-2".to_owned(),
+            ..claimed("fence-n1")
+        },
+    ] {
+        let api = Api {
+            node: Ok(Some(addressed(node))),
+            ..Api::new()
+        };
         assert!(read(api.with(&[fenced()])).await.is_err());
     }
     // Another process goes on with the same NodeFence.
-    let api = Api { node: Ok(Some(addressed(claimed("fence-n2")))), ..Api::new() };
-    assert!(read(api.with(&[fenced()])).await.is_ok_and(|it| it.0 == PowerState::Off));
+    let api = Api {
+        node: Ok(Some(addressed(claimed("fence-n2")))),
+        ..Api::new()
+    };
+    assert!(
+        read(api.with(&[fenced()]))
+            .await
+            .is_ok_and(|it| it.0 == PowerState::Off)
+    );
 }
 
 /// CSI-Addons carries out what it finds whenever it starts: an object of others that says Unfenced takes ours back.
@@ -171,8 +209,16 @@ async fn an_unfenced_object_of_others_speaks_against_an_off() {
         let object = with(object, "/spec/fenceState", json!(state));
         with(object, "/spec/cidrs", json!([cidr]))
     };
-    let faults = async |other: Value| read(Api::new().with(&[other, fenced()])).await.expect("a reading").2;
-    assert_eq!(faults(other("Unfenced", CIDR)).await, ["NetworkFence others (Unfenced)"]);
+    let faults = async |other: Value| {
+        read(Api::new().with(&[other, fenced()]))
+            .await
+            .expect("a reading")
+            .2
+    };
+    assert_eq!(
+        faults(other("Unfenced", CIDR)).await,
+        ["NetworkFence others (Unfenced)"]
+    );
     assert!(faults(other("Fenced", CIDR)).await.is_empty());
     assert!(faults(other("Unfenced", "10.0.0.8/32")).await.is_empty());
 }
@@ -181,18 +227,29 @@ async fn an_unfenced_object_of_others_speaks_against_an_off() {
 async fn an_off_makes_one_object_for_the_claim_and_none_beside_it() {
     let (outcome, created) = off(Api::new()).await;
     assert_eq!(outcome, Ok(OffOutcome::Accepted));
-    let [object] = created.as_slice() else { panic!("{created:?}") };
+    let [object] = created.as_slice() else {
+        panic!("{created:?}")
+    };
     assert_eq!(object["metadata"]["name"], NAME);
-    assert_eq!(object["metadata"]["annotations"], json!({
-        "nodefencing.io/node": "worker-1", "nodefencing.io/node-uid": "uid-1", "nodefencing.io/boot-id": "boot-1",
-        "nodefencing.io/node-fence": "fence",
-    }));
+    assert_eq!(
+        object["metadata"]["annotations"],
+        json!({
+            "nodefencing.io/node": "worker-1", "nodefencing.io/node-uid": "uid-1", "nodefencing.io/boot-id": "boot-1",
+            "nodefencing.io/node-fence": "fence",
+        })
+    );
     assert_eq!(object["spec"]["cidrs"], json!([CIDR]));
     let (outcome, created) = off(Api::new().with(&[fenced()])).await;
-    assert!(matches!(outcome, Ok(OffOutcome::AlreadyOff { .. })), "{outcome:?}");
+    assert!(
+        matches!(outcome, Ok(OffOutcome::AlreadyOff { .. })),
+        "{outcome:?}"
+    );
     assert!(created.is_empty());
     // S11: without a claim nothing is commanded.
-    let unclaimed = Api { node: Ok(Some(addressed(node()))), ..Api::new() };
+    let unclaimed = Api {
+        node: Ok(Some(addressed(node()))),
+        ..Api::new()
+    };
     let (outcome, created) = off(unclaimed).await;
     assert!(outcome.is_err() && created.is_empty());
     let mut unprepared = session(&Arc::new(Api::new()));
@@ -202,9 +259,15 @@ async fn an_off_makes_one_object_for_the_claim_and_none_beside_it() {
 /// S23: what may have been made is not known not to be there.
 #[tokio::test]
 async fn a_creation_without_an_answer_is_unknown_and_a_refused_one_is_not() {
-    let refused = Api { creates: Err(NotCreated::Refused("HTTP 403".to_owned())), ..Api::new() };
+    let refused = Api {
+        creates: Err(NotCreated::Refused("HTTP 403".to_owned())),
+        ..Api::new()
+    };
     assert!(off(refused).await.0.is_err());
-    let lost = Api { creates: Err(NotCreated::Unknown("HTTP 500".to_owned())), ..Api::new() };
+    let lost = Api {
+        creates: Err(NotCreated::Unknown("HTTP 500".to_owned())),
+        ..Api::new()
+    };
     assert!(matches!(off(lost).await.0, Ok(OffOutcome::Unknown(_))));
 }
 
@@ -212,17 +275,50 @@ async fn a_creation_without_an_answer_is_unknown_and_a_refused_one_is_not() {
 async fn what_cannot_be_read_is_no_reading() {
     let failed = || "HTTP 503".to_owned();
     for api in [
-        Api { node: Err(failed()), ..Api::new() },
-        Api { node: Ok(None), ..Api::new() },
-        Api { class: Err(failed()), ..Api::new() },
-        Api { class: Ok(None), ..Api::new() },
-        Api { class: Ok(Some(json!({"spec": {"provisioner": "other.csi"}}))), ..Api::new() },
-        Api { class: Ok(Some(json!({}))), ..Api::new() },
-        Api { fences: Mutex::new(Err(failed())), ..Api::new() },
-        Api { fences: Mutex::new(Ok(vec![json!({})])), ..Api::new() },
-        Api { sidecars: Err(failed()), ..Api::new() },
-        Api { sidecars: Ok(vec![json!({})]), ..Api::new() },
-        Api { sidecars: Ok(Vec::new()), ..Api::new() },
+        Api {
+            node: Err(failed()),
+            ..Api::new()
+        },
+        Api {
+            node: Ok(None),
+            ..Api::new()
+        },
+        Api {
+            class: Err(failed()),
+            ..Api::new()
+        },
+        Api {
+            class: Ok(None),
+            ..Api::new()
+        },
+        Api {
+            class: Ok(Some(json!({"spec": {"provisioner": "other.csi"}}))),
+            ..Api::new()
+        },
+        Api {
+            class: Ok(Some(json!({}))),
+            ..Api::new()
+        },
+        Api {
+            fences: Mutex::new(Err(failed())),
+            ..Api::new()
+        },
+        Api {
+            fences: Mutex::new(Ok(vec![json!({})])),
+            ..Api::new()
+        },
+        Api {
+            sidecars: Err(failed()),
+            ..Api::new()
+        },
+        Api {
+            sidecars: Ok(vec![json!({})]),
+            ..Api::new()
+        },
+        Api {
+            sidecars: Ok(Vec::new()),
+            ..Api::new()
+        },
     ] {
         let shown = format!("{api:?}");
         assert!(read(api).await.is_err(), "{shown}");
@@ -231,12 +327,26 @@ async fn what_cannot_be_read_is_no_reading() {
 
 #[tokio::test]
 async fn a_probe_says_that_csi_addons_is_not_connected_and_nothing_is_turned_on() {
-    let lost = Api { sidecars: Ok(vec![with(sidecar(), "/status/state", json!("Retrying"))]), ..Api::new() };
+    let lost = Api {
+        sidecars: Ok(vec![with(sidecar(), "/status/state", json!("Retrying"))]),
+        ..Api::new()
+    };
     let mut session = session(&Arc::new(lost));
     let probe = session.probe(Extent::Needed).await.expect("a probe");
     assert_eq!(probe.reading.state, PowerState::On);
-    assert!(probe.off_denied.is_some_and(|it| it.to_string().contains("not connected")));
+    assert!(
+        probe
+            .off_denied
+            .is_some_and(|it| it.to_string().contains("not connected"))
+    );
     assert!(session.prepare_on().await.is_err() && session.power_on().await.is_err());
     let mut connected = self::session(&Arc::new(Api::new()));
-    assert_eq!(connected.probe(Extent::Needed).await.expect("a probe").off_denied, None);
+    assert_eq!(
+        connected
+            .probe(Extent::Needed)
+            .await
+            .expect("a probe")
+            .off_denied,
+        None
+    );
 }

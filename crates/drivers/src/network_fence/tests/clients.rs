@@ -43,7 +43,10 @@ fn the_clients_are_those_of_this_driver_class_and_node() {
     for (path, value) in [
         ("/spec/driver/name", json!("cephfs.csi.ceph.com")),
         ("/spec/driver/nodeID", json!("worker-2")),
-        ("/status/networkFenceClientStatus/0/networkFenceClassName", json!("other")),
+        (
+            "/status/networkFenceClientStatus/0/networkFenceClassName",
+            json!("other"),
+        ),
         (CIDRS, json!([])),
         ("/status", json!({})),
     ] {
@@ -56,7 +59,10 @@ fn the_clients_are_those_of_this_driver_class_and_node() {
     let controller = at("/status", json!({"state": "Failed"}));
     let second = at(CIDRS, json!(["fd00::7/128"]));
     let all = of(&[controller, sidecar(), second]);
-    assert_eq!(all, Ok((vec![CIDR.to_owned(), "fd00::7/128".to_owned()], true)));
+    assert_eq!(
+        all,
+        Ok((vec![CIDR.to_owned(), "fd00::7/128".to_owned()], true))
+    );
     let lost = at("/status/state", json!("Retrying"));
     assert_eq!(of(&[lost]), Ok((vec![CIDR.to_owned()], false)));
 }
@@ -67,7 +73,10 @@ fn the_field_of_the_clients_is_read_in_both_spellings() {
     let mut other = sidecar();
     let status = &mut other["status"]["networkFenceClientStatus"][0];
     status["clientDetails"] = status["ClientDetails"].take();
-    status.as_object_mut().expect("a status").remove("ClientDetails");
+    status
+        .as_object_mut()
+        .expect("a status")
+        .remove("ClientDetails");
     assert!(named(&[other], ClientAddresses::OfNode).is_ok());
 }
 
@@ -88,14 +97,19 @@ fn an_address_that_is_not_the_nodes_or_no_single_one_is_refused() {
         let sidecar = at(CIDRS, json!([CIDR, cidr]));
         let is_taken = |of| named(std::slice::from_ref(&sidecar), of).is_ok();
         assert_eq!(is_taken(ClientAddresses::OfNode), of_node, "{cidr}");
-        assert_eq!(is_taken(ClientAddresses::OfStorageNetwork), of_storage, "{cidr}");
+        assert_eq!(
+            is_taken(ClientAddresses::OfStorageNetwork),
+            of_storage,
+            "{cidr}"
+        );
     }
 }
 
 #[test]
 fn a_class_of_another_driver_covers_other_volumes() {
     let class = |provisioner: Value| -> Class {
-        serde_json::from_value(json!({"metadata": {"name": "rbd"}, "spec": provisioner})).expect("a class")
+        serde_json::from_value(json!({"metadata": {"name": "rbd"}, "spec": provisioner}))
+            .expect("a class")
     };
     let own = class(json!({"provisioner": "rbd.csi.ceph.com"}));
     assert_eq!(own.check("rbd.csi.ceph.com"), Ok(()));

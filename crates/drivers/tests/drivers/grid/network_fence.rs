@@ -25,7 +25,10 @@ pub fn provoke(fault: Fault) -> Cell {
             Cell::Elsewhere(CALLS, "an_unfenced_object_of_others_speaks_against_an_off")
         }
         Fault::WrongSystem | Fault::TwoNodes | Fault::AlreadyOffSaysARunningMachine => {
-            Cell::Elsewhere(CALLS, "an_object_of_another_fence_boot_or_node_is_never_off")
+            Cell::Elsewhere(
+                CALLS,
+                "an_object_of_another_fence_boot_or_node_is_never_off",
+            )
         }
         Fault::BadJson
         | Fault::Html
