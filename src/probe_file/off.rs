@@ -100,6 +100,7 @@ impl Target<'_> {
             version: String::new(),
             identity: self.identity.clone(),
             outlets: false,
+            covers: None,
             // The readings alone are judged.
             control: Control::Shown,
             readings: confirmation.readings,

@@ -18,6 +18,7 @@
 //! | [`jobs`] | device work, beside the loops |
 //! | [`knock`] | whether a node's kubelet answers at its port |
 //! | [`outside`] | the ways to devices and kubelets, which a simulation replaces |
+//! | [`own_cluster`], [`unfence`] | NetworkFences of CSI-Addons: how its driver asks the API server; what takes them back |
 //! | [`devices`], [`early`], [`lockout`] | from a FenceDevice to a driver, one talk at a time; drivers made and connected beside a claim; no account is locked by our guesses |
 //! | [`probe`] | looks at devices in peace time, and the status of FenceDevices |
 //! | [`policy_status`] | the status of NodeFencingPolicies |
@@ -55,6 +56,7 @@ pub mod metrics;
 pub mod observe;
 pub mod others;
 pub mod outside;
+pub mod own_cluster;
 pub mod policy_status;
 pub mod probe;
 pub mod resolve;
@@ -65,3 +67,4 @@ pub mod server;
 pub mod tampered;
 pub mod term;
 pub mod undecodable;
+pub mod unfence;

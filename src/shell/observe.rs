@@ -46,6 +46,7 @@ struct Others {
     pods: Read<Vec<PodView>>,
     starting: Read<Vec<PodView>>,
     attachments: Read<Vec<AttachmentView>>,
+    volumes: Read<Vec<(String, String)>>,
 }
 
 impl Reads {
@@ -89,6 +90,10 @@ impl Reads {
                 _ => Vec::new(),
             },
             attachments: needs.attachments && read.attachments == Read::NotRead,
+            volumes_of: match read.volumes {
+                Read::NotRead => needs.volumes_of,
+                _ => Vec::new(),
+            },
             ..needs
         };
         let (others, kubelet_answers) = tokio::join!(others(context, name, &missing), async {
@@ -116,6 +121,7 @@ impl Reads {
             pods,
             starting: self.others.starting.or(others.starting),
             attachments: self.others.attachments.or(others.attachments),
+            volumes: self.others.volumes.or(others.volumes),
             attachments_cached: cached.iter().map(|attachment| attachment.view()).collect(),
             tolerated_volumes,
             kubelet_answers,
@@ -132,7 +138,7 @@ impl Reads {
 
 /// Side by side, as far as they are wanted.
 async fn others(context: &Context, name: &str, wanted: &Needs) -> Others {
-    let (lease, pods, starting, attachments) = tokio::join!(
+    let (lease, pods, starting, attachments, volumes) = tokio::join!(
         if_wanted(wanted.lease, lease(&context.reads, name)),
         if_wanted(wanted.pods, pods(context, name)),
         if_wanted(
@@ -140,12 +146,15 @@ async fn others(context: &Context, name: &str, wanted: &Needs) -> Others {
             same_pods(context, &wanted.starting)
         ),
         if_wanted(wanted.attachments, attachments(context, name)),
+        // Asked for without any pod, the answer is that there is none.
+        if_wanted(wanted.attachments, volumes(context, &wanted.volumes_of)),
     );
     Others {
         lease,
         pods,
         starting,
         attachments,
+        volumes,
     }
 }
 
@@ -213,6 +222,28 @@ async fn attachments(context: &Context, node: &str) -> Read<Vec<AttachmentView>>
     seen_map(all, of_node)
 }
 
+/// The claims of these pods, each with its PersistentVolume. One that is not bound has none that is known.
+async fn volumes(context: &Context, pods: &[PodView]) -> Read<Vec<(String, String)>> {
+    let mut volumes = Vec::new();
+    for pod in pods {
+        for name in &pod.claims {
+            let api =
+                Api::<PersistentVolumeClaim>::namespaced(context.reads.clone(), &pod.namespace);
+            let volume = match get(api, name).await {
+                Read::Present(claim) => claim.spec.and_then(|spec| spec.volume_name),
+                Read::Absent => None,
+                Read::Failed(reason) => return Read::Failed(reason),
+                Read::NotRead => None,
+            };
+            volumes.push((
+                format!("{}/{name}", pod.namespace),
+                volume.unwrap_or_default(),
+            ));
+        }
+    }
+    Read::Present(volumes)
+}
+
 /// PersistentVolumes of the pods that tolerate out-of-service. One that cannot be resolved is left out: its VolumeAttachment then
 /// hinders the release, which is the safe side.
 async fn tolerated_volumes(context: &Context, pods: &[PodView]) -> Vec<String> {
@@ -247,7 +278,7 @@ pub async fn kubelet_answers(context: &Context, node: &SlimNode) -> bool {
 }
 
 /// It is the object that was asked for, and not an empty or a cut one (F22).
-fn is_whole<K: Resource>(object: &K, name: &str) -> bool {
+pub(super) fn is_whole<K: Resource>(object: &K, name: &str) -> bool {
     let meta = object.meta();
     meta.name.as_deref() == Some(name) && meta.uid.as_ref().is_some_and(|uid| !uid.is_empty())
 }

@@ -187,10 +187,12 @@ fn resolve_level(
                     | Reads::Instance
                     | Reads::Unnamed
                     | Reads::Outlets
+                    | Reads::Storage
                     | Reads::Nothing => all.identity_rule(device, node),
                 },
                 manual: device.spec.reads() == Reads::Human,
-                outlets: device.spec.reads() == Reads::Outlets,
+                outlets: !device.spec.reads().tells_power(),
+                covers: covers(device),
                 control: all.control(
                     device,
                     node,
@@ -255,6 +257,12 @@ fn refuse_the_same_twice(
     }
 }
 
+/// The CSI driver from whose volumes a device keeps the node, where that is what it does.
+fn covers(device: &FenceDevice) -> Option<String> {
+    let fence = device.spec.drivers.network_fence.as_ref()?;
+    Some(fence.provisioner.clone())
+}
+
 /// What a human has said of the machine.
 fn word(fence: &NodeFence, moments: Moments) -> Option<ManualConfirmation> {
     let said = fence.spec.manual_confirmation.as_ref()?;
@@ -280,6 +288,7 @@ fn by_hand(fence: &NodeFence) -> Level {
             identity: IdentityRule::Skip,
             manual: true,
             outlets: false,
+            covers: None,
             control: Control::Shown,
         }],
     }

@@ -7,6 +7,7 @@ use super::knock;
 use super::lease::Elector;
 use super::metrics::{self, Metrics};
 use super::outside::Outside;
+use super::own_cluster::OwnApiServer;
 use super::server::{self, Server, Site};
 use super::term::Replica;
 use crate::args::Settings;
@@ -16,7 +17,7 @@ use fencing_cluster::schema;
 use fencing_cluster::stop::{PROCESS_END, Stop};
 use fencing_cluster::text;
 use fencing_drivers::clock::Clock;
-use fencing_drivers::cloud::surroundings::Surroundings;
+use fencing_drivers::cloud::surroundings::{InCluster, Surroundings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::Arc;
 use std::time::Duration;
@@ -116,8 +117,12 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         metrics: Arc::clone(&metrics),
     };
     tasks.spawn(server.serve(site, stop.clone()));
+    let own_cluster = Arc::new(OwnApiServer::new(&clients));
     let outside = Outside {
-        surroundings: Surroundings::of(variable),
+        surroundings: Surroundings {
+            own_cluster: InCluster(Some(own_cluster)),
+            ..Surroundings::of(variable)
+        },
         ..Outside::network(&settings.addresses)
     };
     let kubelet = Arc::clone(&outside.kubelet);

@@ -21,6 +21,7 @@ use super::policy_status::PolicyStatuses;
 use super::probe::Prober;
 use super::revision::Revision;
 use super::run::Equipment;
+use super::unfence;
 use crate::args::Settings;
 use fencing_cluster::client::Clients;
 use fencing_cluster::stop::Stop;
@@ -239,6 +240,7 @@ impl Replica {
             term_end,
             health,
         });
+        let unfencing = unfence::run(Arc::clone(&context), served.clone());
         let policies = Arc::new(PolicyStatuses::new(
             Arc::clone(&context),
             Arc::clone(&prober),
@@ -252,6 +254,7 @@ impl Replica {
             guarding.boxed(),
             looking_around.boxed(),
             deleting.boxed(),
+            unfencing.boxed(),
         ];
         let ways = Ways {
             changed,
@@ -303,7 +306,7 @@ struct Ways<'a> {
 }
 
 /// The loops of the incidents and the detector, and beside them `peace`: what is no hurry.
-async fn loops(context: Arc<Context>, ways: Ways<'_>, peace: [BoxFuture<'static, ()>; 5]) {
+async fn loops(context: Arc<Context>, ways: Ways<'_>, peace: [BoxFuture<'static, ()>; 6]) {
     let names = futures::stream::unfold(ways.woken, |mut woken| async {
         Some((woken.recv().await?, woken))
     });

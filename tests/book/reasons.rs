@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// Where the sources name reasons of conditions and Events. Tests aside, whatever looks like one there has to be explained.
-const NAMED_IN: [&str; 21] = [
+const NAMED_IN: [&str; 22] = [
     "crates/core/src/plan",
     "crates/core/src/control.rs",
     "crates/core/src/escalation.rs",
@@ -28,6 +28,7 @@ const NAMED_IN: [&str; 21] = [
     "src/shell/probe",
     "src/shell/tampered.rs",
     "src/shell/undecodable.rs",
+    "src/shell/unfence.rs",
 ];
 
 /// A section: what it is about, and its words with what they mean.

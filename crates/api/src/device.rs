@@ -32,6 +32,7 @@ pub use super::http_outlet::{
     OutletStatus, OutletWatts,
 };
 pub use super::infra_clusters::{BareMetalHostDriver, KubevirtDriver};
+pub use super::network_fence::{ClientAddresses, NetworkFenceDriver};
 pub use super::pdu::PduDriver;
 pub use super::tls::{CaKind, CaReference, TlsSettings, TlsVerification};
 pub use super::webhook::{WebhookAuthentication, WebhookDriver};

@@ -19,6 +19,7 @@ use super::crd::{rule, rule_at};
 use super::fence_agent::FenceAgentDriver;
 use super::http_outlet::HttpOutletDriver;
 use super::infra_clusters::{BareMetalHostDriver, KubevirtDriver};
+use super::network_fence::NetworkFenceDriver;
 use super::pdu::PduDriver;
 use super::tls::TlsSettings;
 use super::webhook::WebhookDriver;
@@ -99,6 +100,10 @@ pub struct Drivers {
     /// Driver `gcp`: Compute Engine instances, found by the Node's provider ID, name and addresses. Needs `identityCheck: BestEffort`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gcp: Option<GcpDriver>,
+
+    /// Driver `networkFence`: keeps a Node from the volumes of a CSI driver by CSI-Addons, and leaves its power alone. Needs `identityCheck: Skip`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network_fence: Option<NetworkFenceDriver>,
 }
 
 /// What a driver reads.
@@ -112,10 +117,21 @@ pub enum Reads {
     Unnamed,
     /// Outlets, or a plug behind an agent, which cannot name their machine: they have a login and belong to one node.
     Outlets,
+    /// Whether a node is kept from the volumes of a storage: nothing of its machine.
+    Storage,
     /// What a human has seen.
     Human,
     /// Nothing: the FenceDevice has a driver of another version.
     Nothing,
+}
+
+impl Reads {
+    /// Does what it reads tell whether the machine has power? An outlet that has some, and a storage, tell nothing of a machine that was turned off
+    /// otherwise.
+    #[must_use]
+    pub fn tells_power(self) -> bool {
+        !matches!(self, Self::Outlets | Self::Storage)
+    }
 }
 
 /// A driver, as far as a FenceDevice shows.
@@ -131,7 +147,7 @@ pub struct Kind {
 }
 
 /// All drivers, in the order in which they are listed for people.
-pub const KINDS: [Kind; 19] = [
+pub const KINDS: [Kind; 20] = [
     kind("redfish", Reads::Bmc, |it| it.redfish.is_some()),
     kind("ipmi", Reads::Bmc, |it| it.ipmi.is_some()),
     kind("pdu", Reads::Outlets, |it| it.pdu.is_some()),
@@ -154,6 +170,9 @@ pub const KINDS: [Kind; 19] = [
     kind("nutanix", Reads::Instance, |it| it.nutanix.is_some()),
     kind("xapi", Reads::Instance, |it| it.xapi.is_some()),
     kind("webhook", Reads::Instance, |it| it.webhook.is_some()),
+    kind("networkFence", Reads::Storage, |it| {
+        it.network_fence.is_some()
+    }),
     kind("manual", Reads::Human, |it| it.manual.is_some()),
 ];
 
@@ -263,13 +282,21 @@ pub(super) fn rules() -> Vec<Value> {
         "`nodeName` must be set where `bareMetalHost.name` is: the host is one machine",
         ".nodeName",
     );
+    let storage = of(&[Reads::Storage]).map(|Kind { name, .. }| {
+        rule_at(
+            &format!("!has(self.{name}) || self.identityCheck == 'Skip'"),
+            &format!("`identityCheck` must be 'Skip' for driver `{name}`: it reads no machine"),
+            ".identityCheck",
+        )
+    });
     // A plug may let in everybody.
     let of_a_plug = rule(
         "!has(self.httpOutlet) || self.httpOutlet.authentication == 'None' || has(self.credentialsRef)",
         "`credentialsRef` must be set for driver `httpOutlet`, unless `authentication` is 'None'",
     );
     let login = login.chain([of_a_plug]);
-    let rules = login.chain(unnamed).chain(outlets).chain(fleet);
+    let rules = login.chain(unnamed).chain(outlets).chain(storage);
+    let rules = rules.chain(fleet);
     rules.chain([host]).collect()
 }
 

@@ -34,6 +34,7 @@ pub mod http_outlet;
 pub mod infra_clusters;
 pub mod min_healthy;
 pub mod names;
+pub mod network_fence;
 pub mod pdu;
 pub mod policy;
 pub mod policy_status;

@@ -179,6 +179,9 @@ pub struct Right {
     pub name: Option<&'static str>,
 }
 
+/// The API group of CSI-Addons (driver `networkFence`). To ask for a right on what is not served is no error.
+const CSI_ADDONS: &str = "csiaddons.openshift.io";
+
 /// All that the operator needs and `deploy/rbac.yaml` grants; a test compares the two.
 pub const RIGHTS: &[Right] = &[
     right(
@@ -195,6 +198,14 @@ pub const RIGHTS: &[Right] = &[
         &["list", "watch"],
         Scope::Cluster,
     ),
+    right(
+        CSI_ADDONS,
+        "networkfences",
+        &["list", "create", "patch", "delete"],
+        Scope::Cluster,
+    ),
+    right(CSI_ADDONS, "networkfenceclasses", &["get"], Scope::Cluster),
+    right(CSI_ADDONS, "csiaddonsnodes", &["list"], Scope::Cluster),
     right(
         GROUP,
         "nodefencingpolicies",

@@ -102,9 +102,12 @@ pub fn of(device: &FenceDevice, node: &NodeView, boot_id: &str, now: Timestamp) 
 pub fn in_boot(device: &FenceDevice, node: &NodeView, boot_id: &str) -> Control {
     match device.spec.reads() {
         Reads::Human => Control::Shown,
-        Reads::Bmc | Reads::Instance | Reads::Unnamed | Reads::Outlets | Reads::Nothing => {
-            by(kept(device, node), boot_id)
-        }
+        Reads::Bmc
+        | Reads::Instance
+        | Reads::Unnamed
+        | Reads::Outlets
+        | Reads::Storage
+        | Reads::Nothing => by(kept(device, node), boot_id),
     }
 }
 

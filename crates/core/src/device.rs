@@ -21,6 +21,8 @@ pub struct Device {
     pub manual: bool,
     /// It reads outlets, and not the machine: one that has power says nothing of a machine that was switched off otherwise.
     pub outlets: bool,
+    /// It keeps the node from the volumes of this CSI driver, and leaves the power alone: what it reads is whether it does.
+    pub covers: Option<String>,
     /// Has it shown that it can read On of this node's machine?
     pub control: Control,
 }
@@ -46,6 +48,13 @@ impl Level {
     /// Does it rest on a human's word alone?
     pub fn is_manual(&self) -> bool {
         self.devices.iter().all(|device| device.manual) && !self.devices.is_empty()
+    }
+
+    /// Can it only keep the node from its volumes, because no device of it knows the power? The drivers whose volumes these are.
+    pub fn storage(&self) -> Option<Vec<&str>> {
+        let covered: Option<Vec<&str>> =
+            self.devices.iter().map(|it| it.covers.as_deref()).collect();
+        covered.filter(|covered| !covered.is_empty())
     }
 
     /// Were as many off commands sent as it needs? Then the power is read next, otherwise another off may be.
@@ -91,6 +100,8 @@ pub struct DeviceReadings {
     pub identity: IdentityRule,
     /// It reads outlets, as [`Device::outlets`].
     pub outlets: bool,
+    /// As [`Device::covers`].
+    pub covers: Option<String>,
     /// As [`Device::control`].
     pub control: Control,
     /// All readings of the session, oldest first.
@@ -105,6 +116,7 @@ impl DeviceReadings {
             version: device.version.clone(),
             identity: device.identity.clone(),
             outlets: device.outlets,
+            covers: device.covers.clone(),
             control: device.control,
             readings,
         }
@@ -116,9 +128,9 @@ impl DeviceReadings {
         identity.is_ok() && reading.faults.is_empty()
     }
 
-    /// Its last reading, if that says that the machine is not off: no other way to it can say that it is (S4).
+    /// Its last reading, if that says that the machine is not off: no other way to it can say that it is (S4). A storage says nothing of the machine.
     pub fn against(&self) -> Option<&Reading> {
-        let last = self.readings.last()?;
+        let last = self.readings.last().filter(|_| self.covers.is_none())?;
         speaks_against(&self.identity, last).then_some(last)
     }
 }

@@ -97,6 +97,7 @@ pub fn bmc() -> Device {
         identity: IdentityRule::Is(MACHINE.to_owned()),
         manual: false,
         outlets: false,
+        covers: None,
         control: Control::ShownLately,
     }
 }
@@ -168,6 +169,7 @@ pub fn drained() -> Observed {
         starting: Read::NotRead,
         attachments: Read::Present(Vec::new()),
         attachments_cached: Vec::new(),
+        volumes: Read::NotRead,
         tolerated_volumes: Vec::new(),
         kubelet_answers: false,
         evidence: Read::Present(false),
@@ -214,6 +216,7 @@ pub fn pod(name: &str) -> PodView {
         tolerates_claim: None,
         claims: Vec::new(),
         attachable: false,
+        inline: false,
         comes_back: false,
         looks_alive: false,
     }

@@ -68,6 +68,7 @@ pub mod reply;
 pub mod select;
 pub mod settings;
 pub mod stage;
+pub mod storage_fence;
 pub mod stranded;
 pub mod support;
 pub mod taint;

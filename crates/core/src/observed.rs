@@ -180,6 +180,8 @@ pub struct PodView {
     pub claims: Vec<String>,
     /// Uses a volume that is attached to its node, or may be: anything but what a kubelet makes up for itself.
     pub attachable: bool,
+    /// Its own spec names such a volume, and no claim stands for it.
+    pub inline: bool,
     /// Whoever makes it may bind it, or the next one of its name, to the node again, whatever is done to it, and its volume would be taken from it
     /// ([`super::quiesce::none_stays_with_its_volume`]).
     pub comes_back: bool,
@@ -261,11 +263,14 @@ pub struct Observed {
     pub pods: Read<Vec<PodView>>,
     /// Quorum GETs of the pods that could still start when they were last read: those that still exist.
     pub starting: Read<Vec<PodView>>,
-    /// VolumeAttachments of the node: complete quorum LIST, read only for the last check before a release, and before
-    /// some of them are deleted.
+    /// VolumeAttachments of the node: complete quorum LIST, read only for the last check before a release, before some of them are
+    /// deleted, and before a taint that a storage alone has to make safe.
     pub attachments: Read<Vec<AttachmentView>>,
     /// VolumeAttachments of the node as the cache has them: for words, and to know when the last check is worth its LIST.
     pub attachments_cached: Vec<AttachmentView>,
+    /// The claims of the pods that leave the node, `namespace/name`, each with its PersistentVolume, which is empty where it is not known: quorum
+    /// GETs, read only where a storage alone is what proves (`plan::storage`).
+    pub volumes: Read<Vec<(String, String)>>,
     /// Volumes of pods that tolerate `out-of-service`: they stay attached.
     pub tolerated_volumes: Vec<String>,
     /// Something answers at the kubelet's port (read only after an off command, and after a sign of life beside a device that reads off).

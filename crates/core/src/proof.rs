@@ -11,6 +11,7 @@ use super::observed::{LeaseView, NodeView, Ready};
 use super::power_history::PowerHistory;
 use super::reading::{PowerState, Reading};
 use super::verification::{PROOF_LIFE, Require, Verification};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Everything a proof is judged on. The Node and the Lease are read by quorum after the last reading.
@@ -59,11 +60,12 @@ impl Case<'_> {
     }
 }
 
-/// The machine is down, under this claim, until the proof dies.
+/// The machine is down, or kept from its volumes, under this claim, until the proof dies.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Proof {
     claim: String,
     valid_until: Duration,
+    covers: Option<BTreeSet<String>>,
 }
 
 impl Proof {
@@ -76,6 +78,11 @@ impl Proof {
     pub fn valid_until(&self) -> Duration {
         self.valid_until
     }
+
+    /// The CSI drivers from whose volumes the node is kept, where nothing says that its machine is off (`StorageFenced`); none: it is off.
+    pub fn covers(&self) -> Option<&BTreeSet<String>> {
+        self.covers.as_ref()
+    }
 }
 
 /// Judges the case at `now` (time since boot).
@@ -87,7 +94,7 @@ pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
     if read_off_last(case) {
         lease_unmoved(case)?;
     }
-    let until = off?;
+    let (until, covers) = off?;
     if case.kubelet_answers {
         let devices = case.devices();
         return Err(NotProven::KubeletAnswers { devices });
@@ -97,21 +104,28 @@ pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
     Ok(Proof {
         claim: case.claim.to_owned(),
         valid_until: case.confirmed_until.map_or(dies, |word| word.min(dies)),
+        covers,
     })
 }
 
-/// Until when the machine was read off, by all of the devices that the level needs.
-fn off_until(case: &Case<'_>, now: Duration) -> Result<Duration, NotProven> {
+/// Until when the machine was read off, by all of the devices that the level needs; and what is covered where none of them knows its power.
+fn off_until(
+    case: &Case<'_>,
+    now: Duration,
+) -> Result<(Duration, Option<BTreeSet<String>>), NotProven> {
     let off_run = |device: &DeviceReadings| {
         let run = device_is_off(device, case.quiesced, case.verification, now)?;
         can_read_on(case, device)?;
         Ok(run)
     };
-    let mut runs = Vec::new();
+    let (mut runs, mut covered) = (Vec::new(), Vec::new());
     let mut refusal = NotProven::NoDevice;
     for device in case.devices {
         match (off_run(device), case.require) {
-            (Ok(run), _) => runs.push(run),
+            (Ok(run), _) => {
+                runs.push(run);
+                covered.push(device.covers.clone());
+            }
             (Err(reason), Require::All) => return Err(reason),
             (Err(reason), Require::Any) if device.against().is_some() => return Err(reason),
             // What has died of age is read again at once, whatever the other device says.
@@ -129,7 +143,8 @@ fn off_until(case: &Case<'_>, now: Duration) -> Result<Duration, NotProven> {
     if case.require == Require::All {
         off_together(case, &runs, until)?;
     }
-    Ok(until)
+    // One that reads the power is worth more than any storage.
+    Ok((until, covered.into_iter().collect()))
 }
 
 /// Its Off counts: it has read On of this machine, before the incident or, where that was turned off by a command of ours, in it (S25).

@@ -1,5 +1,7 @@
 //! What a proof rested on, for the messages when it was wrong.
 
+use crate::device::Level;
+
 /// What confirmed the machine off.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ProofSource {
@@ -7,13 +9,20 @@ pub enum ProofSource {
     Confirmation,
     /// These FenceDevices, in order.
     Devices(Vec<String>),
+    /// These, which keep the node from its volumes and do not know its power.
+    Storage(Vec<String>),
 }
 
 impl ProofSource {
-    /// These devices, or a manual confirmation.
-    pub fn of(devices: &[String], by_confirmation: bool) -> Self {
+    /// These devices, by these levels, or a manual confirmation.
+    pub fn of(devices: &[String], by_confirmation: bool, levels: &[Level]) -> Self {
+        let known = || levels.iter().flat_map(|level| &level.devices);
+        let is_storage = |name: &String| known().any(|it| it.name == *name && it.covers.is_some());
         match by_confirmation {
             true => Self::Confirmation,
+            false if !devices.is_empty() && devices.iter().all(is_storage) => {
+                Self::Storage(devices.to_vec())
+            }
             false => Self::Devices(devices.to_vec()),
         }
     }
@@ -25,6 +34,10 @@ impl ProofSource {
                 "it was manually confirmed off (`spec.manualConfirmation`)".to_owned()
             }
             Self::Devices(devices) => format!("FenceDevice {} reported Off", devices.join(", ")),
+            Self::Storage(devices) => format!(
+                "FenceDevice {} fenced it from its volumes",
+                devices.join(", ")
+            ),
         }
     }
 
@@ -33,6 +46,7 @@ impl ProofSource {
         match self {
             Self::Confirmation => "find out which machine was checked before you confirm again",
             Self::Devices(_) => "correct address, `systemID` or outlets of the FenceDevice",
+            Self::Storage(_) => "its volumes are in use elsewhere",
         }
     }
 }

@@ -42,6 +42,7 @@ mod json;
 pub mod kind;
 pub mod limit;
 pub mod manual;
+pub mod network_fence;
 pub mod past;
 pub mod pdu;
 pub mod redfish;
@@ -287,6 +288,7 @@ pub fn kind(spec: &FenceDeviceSpec) -> Option<&dyn DriverKind> {
         of(&drivers.nutanix),
         of(&drivers.xapi),
         of(&drivers.webhook),
+        of(&drivers.network_fence),
     ];
     kinds.into_iter().flatten().next()
 }

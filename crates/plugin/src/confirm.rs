@@ -12,7 +12,7 @@ use super::dry_run::DryRun;
 use super::prompt::typed;
 use super::trail::reason;
 use super::{Done, Error, fences};
-use fencing_api::device::{FenceDevice, Reads};
+use fencing_api::device::FenceDevice;
 use fencing_api::device_status::PowerState;
 use fencing_api::fence::{ManualStatement, NodeFence, TriggerType};
 use fencing_api::fence_status::PowerReading;
@@ -226,7 +226,7 @@ fn against(scene: &Scene, fence: &NodeFence) -> Result<(), String> {
         let state = status.and_then(|it| it.power_state);
         let is_on = state.is_some_and(PowerState::has_power);
         // Whoever pulls the cords leaves outlets on; and what the incident itself has read is newer.
-        let is_asked = it.spec.reads() != Reads::Outlets && read(it, fence).is_none();
+        let is_asked = it.spec.reads().tells_power() && read(it, fence).is_none();
         is_asked && is_on && status.and_then(|it| it.last_success_time) >= began
     });
     on.map_or(Ok(()), |it| Err(has_read_on(it, node, fence)))

@@ -36,6 +36,7 @@ impl Lab {
                     "patch",
                     "nodes" | "nodefences" | "fencedevices" | "nodefencingpolicies"
                 ) | ("create", "nodefences")
+                    | ("create" | "patch", "networkfences")
                     | ("delete", "pods")
             ) || is_bound_deletion(&write);
             ensure!(
@@ -79,12 +80,12 @@ impl Lab {
     }
 }
 
-/// Deletes a record of an ended incident, a Node or a VolumeAttachment, and only the very one that was looked at. What else it takes the judge
+/// Deletes a record of an ended incident, a NetworkFence, a Node or a VolumeAttachment, and only the very one that was looked at. What else it takes the judge
 /// of the records knows.
 fn is_bound_deletion(write: &Request) -> bool {
     let bound = &write.request_object["preconditions"];
     let is_versioned = match resource(write).as_str() {
-        "nodefences" | "nodes" => bound["resourceVersion"].is_string(),
+        "nodefences" | "nodes" | "networkfences" => bound["resourceVersion"].is_string(),
         "volumeattachments" => true,
         _ => return false,
     };

@@ -74,6 +74,7 @@ mod scripts;
 mod secrecy;
 mod simulated;
 mod stolen_token;
+mod storage_fence;
 mod story;
 mod suspended;
 mod tolerations;

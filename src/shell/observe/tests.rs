@@ -18,6 +18,7 @@ const EVERYTHING: Needs = Needs {
     pods: true,
     starting: Vec::new(),
     attachments: true,
+    volumes_of: Vec::new(),
     kubelet: true,
     foreign_commands: true,
     record: true,

@@ -44,6 +44,10 @@ pub fn pod_view(pod: &Pod) -> PodView {
             .filter_map(|volume| claim_of(volume, pod.metadata.name.as_deref()?))
             .collect(),
         attachable: volumes.iter().any(|volume| !is_of_kubelet(volume)),
+        inline: volumes.iter().any(|volume| {
+            let has_claim = volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some();
+            !has_claim && !is_of_kubelet(volume)
+        }),
         comes_back: false,
         looks_alive: has("Ready") && !has("DisruptionTarget"),
     }

@@ -20,7 +20,10 @@ use crate::taint::is_quarantined;
 
 /// What has become of a word says nothing of their proof.
 fn is_by_devices(m: &Memory) -> bool {
-    matches!(m.proven.by, Some(ProofSource::Devices(_)))
+    matches!(
+        m.proven.by,
+        Some(ProofSource::Devices(_) | ProofSource::Storage(_))
+    )
 }
 
 /// The end of the incident, if nothing is left to do, or what is left to do after the release.

@@ -32,7 +32,7 @@ pub(super) fn hydrate(settings: &Settings, memory: &mut Memory, now: Duration) {
         memory.under_claim.proven_by.sort_unstable();
         let mut manual = settings.levels.iter().filter(|it| it.is_manual());
         let by_confirmation = manual.any(|it| it.name == *level);
-        memory.proven.by = Some(ProofSource::of(devices, by_confirmation));
+        memory.proven.by = Some(ProofSource::of(devices, by_confirmation, &settings.levels));
     }
     memory.proven.report = settings.record.reported.or(memory.proven.report);
     memory.proven.published |= settings.record.evidence;

@@ -29,6 +29,7 @@ mod proven;
 mod report;
 mod round;
 mod span;
+mod storage;
 mod superseded;
 mod tainted;
 mod tries;

@@ -3,6 +3,7 @@
 use super::delete_node::sticky_pods;
 use super::phase::{NodePhase, holds, node_phase};
 use super::proven;
+use super::storage;
 use crate::memory::Memory;
 use crate::observed::{NodeView, PodView};
 use crate::settings::Settings;
@@ -22,6 +23,8 @@ pub struct Needs {
     pub starting: Vec<PodView>,
     /// All VolumeAttachments, by quorum LIST.
     pub attachments: bool,
+    /// The PersistentVolumes of these pods' claims, one by one.
+    pub volumes_of: Vec<PodView>,
     /// Whether something answers at the kubelet's port.
     pub kubelet: bool,
     /// The other NodeFences, by quorum LIST: what they have sent.
@@ -94,6 +97,7 @@ fn under_claim(memory: &Memory) -> Needs {
     let attempt = memory.commands.attempt.as_ref();
     let commanding = attempt.is_some_and(|it| it.recorded && it.results.is_empty());
     let judging = memory.under_claim.readings.is_some();
+    let by_storage = judging && storage::is_judged(memory);
     let quiesced = memory.under_claim.quiesce.since.is_some();
     let many = memory.under_claim.quiesce.starting.len() > ONE_BY_ONE_MAX;
     let starting = match quiesced || many {
@@ -105,6 +109,11 @@ fn under_claim(memory: &Memory) -> Needs {
         pods: !quiesced && (memory.under_claim.quiesce.listed.is_none() || many)
             || (judging && (memory.under_claim.pods.is_none() || memory.under_claim.relist)),
         starting,
+        attachments: by_storage,
+        volumes_of: match by_storage {
+            true => storage::leaving(memory).cloned().collect(),
+            false => Vec::new(),
+        },
         kubelet: judging && commanded && !memory.under_claim.judged_down,
         ..Needs::default()
     }

@@ -36,6 +36,13 @@ pub(super) fn off_now(
     }
     let since = m.taint.reads_since().unwrap_or(t.now);
     judge_level(level, |device| {
+        // S1: it may run, with mounts that would write once the storage lets them; only another boot has none.
+        if device.covers.is_some() && storage_alone(m, level) {
+            return Err(format!(
+                "FenceDevice {} keeps the node from its volumes, and its machine may run; boot the machine",
+                device.name
+            ));
+        }
         if !m
             .under_claim
             .answers
@@ -63,6 +70,15 @@ pub(super) fn off_now(
             return Err(READ_ONCE_MORE.to_owned());
         }
         Ok(())
+    })
+}
+
+/// Does no device of the level read the machine itself Off?
+fn storage_alone(m: &Memory, level: &Level) -> bool {
+    let mut power = level.devices.iter().filter(|it| it.covers.is_none());
+    !power.any(|it| {
+        let reading = verified_reading(it, &m.under_claim.answers);
+        reading.is_ok_and(|reading| reading.is_off())
     })
 }
 

@@ -11,9 +11,10 @@ pub(super) fn is_by_confirmation(m: &Memory) -> bool {
 
 /// What was known of the machine.
 pub(super) fn was_down(m: &Memory) -> &'static str {
-    match is_by_confirmation(m) {
-        true => "machine manually confirmed off",
-        false => "machine confirmed off",
+    match m.proven.by {
+        Some(ProofSource::Confirmation) => "machine manually confirmed off",
+        Some(ProofSource::Storage(_)) => "node fenced from its volumes",
+        Some(ProofSource::Devices(_)) | None => "machine confirmed off",
     }
 }
 

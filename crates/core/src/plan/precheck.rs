@@ -2,6 +2,7 @@
 
 use super::level::{Failure, against, judge_level, state_name, uncontrolled, verified_reading};
 use super::round::Round;
+use super::storage;
 use crate::device::{Device, Level};
 use crate::escalation::Escalation;
 use crate::manual_confirmation;
@@ -26,6 +27,9 @@ pub(super) fn precheck(r: &Round<'_>, level: &Level) -> Result<(), Refusal> {
             reason: Escalation::ConfirmationRefused,
             message: message.clone(),
         }));
+    }
+    if let Some(failure) = storage::hopeless(r, level) {
+        return Err(Refusal::Failed(failure));
     }
     let not_off = |device: &Device, reading: &Reading| {
         let message = format!(

@@ -12,7 +12,7 @@ use super::delete_node::{finalizers, sticky_pods};
 use super::hydrate::note_listed_commands;
 use super::round::Round;
 use super::tries::{current_level, in_trouble, turn_to_confirmed_level};
-use super::{abort, claimed, completion, hydrate, prove, proven, tainted, unclaimed};
+use super::{abort, claimed, completion, hydrate, prove, proven, storage, tainted, unclaimed};
 use crate::decision::Decision;
 use crate::device::Level;
 use crate::observed::NodeView;
@@ -109,6 +109,7 @@ pub(super) const POWER: &[Guard<ByClaimAndLevel>] = guards![
 /// The readings have proven the machine off, for a few seconds.
 pub(super) const PROVEN: &[Guard<ByProof>] = guards![
     proven::not_quiet, "S2", "no pod came since the quiesce";
+    storage::uncovered, "S1 S12", "where only a storage is fenced: it covers every volume of the node";
     proven::tries_end, "L3", "the tries end here, and what they reported";
     proven::pending_off, "S23", "no off can take effect once others go by the proof";
     proven::doubted, "S22", "the kubelet has not reported since";

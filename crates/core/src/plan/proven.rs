@@ -189,6 +189,7 @@ fn store(r: &mut Round<'_>, node: &NodeView, proof: &Proof) -> Decision {
     r.memory.proven.by = Some(ProofSource::of(
         &r.memory.under_claim.proving,
         by_confirmation,
+        &r.settings.levels,
     ));
     r.memory.proven.report = node.last_report().parse().ok();
     let level = level.map_or_else(String::new, |level| level.name.clone());
@@ -202,7 +203,11 @@ fn store(r: &mut Round<'_>, node: &NodeView, proof: &Proof) -> Decision {
         by_confirmation,
         readings: r.memory.under_claim.readings.clone().unwrap_or_default(),
     };
-    let message = format!("Node {} is confirmed off: storing the evidence", node.name);
+    let what = match proof.covers() {
+        Some(_) => "fenced from its volumes",
+        None => "confirmed off",
+    };
+    let message = format!("Node {} is {what}: storing the evidence", node.name);
     act(
         Effect::StoreEvidence(Box::new(evidence)),
         Stage::Tainting,

@@ -19,6 +19,7 @@ fn heard(history: &mut PowerHistory, device: &str, answers: &[Answer], commanded
     let readings = DeviceReadings {
         device: device.to_owned(),
         outlets: device.starts_with("outlet"),
+        covers: None,
         readings: answers.iter().map(answer).collect(),
         ..off_readings()[0].clone()
     };

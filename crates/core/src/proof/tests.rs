@@ -54,6 +54,7 @@ fn device(name: &str) -> DeviceReadings {
         version: "uid/1".to_owned(),
         identity: IdentityRule::Is(MACHINE.to_owned()),
         outlets: false,
+        covers: None,
         control: Control::Shown,
         readings: vec![off(11.0), off(13.0)],
     }

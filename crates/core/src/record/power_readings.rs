@@ -25,7 +25,9 @@ pub fn power_readings(
     let devices = settings.levels.iter().flat_map(|it| &it.devices);
     let is_manual = |name: &str| devices.clone().any(|it| it.manual && it.name == name);
     let reported = reply.reported();
-    for device in reported.iter().filter(|it| !is_manual(&it.device)) {
+    // Nor does a storage read the power.
+    let read_it = |it: &&DeviceReadings| it.covers.is_none() && !is_manual(&it.device);
+    for device in reported.iter().filter(read_it) {
         let reads = match device.outlets {
             true => PowerOf::Outlets,
             false => PowerOf::Machine,

@@ -288,6 +288,7 @@ impl Look {
             }),
             attachments: seen(needs.attachments, || attachments.clone()),
             attachments_cached: attachments.clone(),
+            volumes: Read::NotRead,
             tolerated_volumes: Vec::new(),
             // A firewall may always be in between: the safety rests on nothing that the port says.
             kubelet_answers: false,
@@ -340,6 +341,7 @@ pub fn device(control: Control) -> Device {
         identity: IdentityRule::Is(MACHINE.to_owned()),
         manual: false,
         outlets: false,
+        covers: None,
         control,
     }
 }

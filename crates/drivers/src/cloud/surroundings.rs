@@ -1,6 +1,8 @@
 //! What the operator's own process was given to log in with, for drivers that need no Secret: read once, when the process begins.
 
+use crate::network_fence::OwnCluster;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Longest text of a variable, in bytes.
 const TEXT_BYTES_MAX: usize = 2048;
@@ -21,7 +23,24 @@ pub struct Surroundings {
     pub azure_node: AzureNode,
     /// Where a metadata service gives it tokens of Google's: IP address, and port where it is another than 80. None: it asks none.
     pub google: Option<String>,
+    /// The cluster that it runs in; none: it runs in none, as `probe FILE` does.
+    pub own_cluster: InCluster,
 }
+
+/// The way to the cluster that the process runs in. Two are equal where they are one.
+#[derive(Debug, Clone, Default)]
+pub struct InCluster(pub Option<Arc<dyn OwnCluster>>);
+
+impl PartialEq for InCluster {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        }
+    }
+}
+
+impl Eq for InCluster {}
 
 /// An identity of Azure, as workload identity gives it to the pods of an annotated service account.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,6 +116,7 @@ impl Surroundings {
             },
             // No variable says that there is one: who names no Secret has said so. Google's own programs read this variable, too.
             google: Some(set("GCE_METADATA_HOST").unwrap_or_else(|| GOOGLE_METADATA.to_owned())),
+            own_cluster: InCluster::default(),
         }
     }
 }

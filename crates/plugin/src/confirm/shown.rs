@@ -4,7 +4,7 @@ use super::signs::Said;
 use super::{Scene, is_adopted, outage, read};
 use crate::fences;
 use crate::table::{age, count, table, wrapped};
-use fencing_api::device::{FenceDevice, Reads};
+use fencing_api::device::FenceDevice;
 use fencing_api::device_status::PowerState;
 use fencing_api::fence::NodeFence;
 use fencing_api::fence_status::PowerReading;
@@ -66,9 +66,7 @@ fn lights(scene: &Scene, fence: &NodeFence, now: Timestamp) -> String {
     let said = scene.devices.iter();
     let said: Vec<_> = said.map(|it| (it, Said::of(scene, it, fence))).collect();
     let told = |last: fn(&Said) -> Option<Timestamp>, words: fn(&str, &str) -> String| -> String {
-        let machines = said
-            .iter()
-            .filter(|(it, _)| it.spec.reads() != Reads::Outlets);
+        let machines = said.iter().filter(|(it, _)| it.spec.reads().tells_power());
         let lines = machines.filter_map(|(it, said)| {
             let ago = age(last(said)?, now);
             Some(wrapped(&words(&it.name_any(), &ago), 0))

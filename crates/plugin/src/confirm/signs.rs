@@ -4,7 +4,7 @@
 use super::{Scene, outage, read};
 use crate::fences::{self, Warning, WarningKind};
 use fencing_api::conditions::{IDENTITY_VERIFIED, find};
-use fencing_api::device::{FenceDevice, Reads};
+use fencing_api::device::FenceDevice;
 use fencing_api::device_status::{FenceDeviceStatus, PowerState};
 use fencing_api::fence::NodeFence;
 use jiff::Timestamp;
@@ -95,7 +95,7 @@ impl Signs {
         let machines = scene
             .devices
             .iter()
-            .filter(|it| it.spec.reads() != Reads::Outlets);
+            .filter(|it| it.spec.reads().tells_power());
         let on = machines.filter_map(|it| Some((it.name_any(), Said::of(scene, it, fence).on?)));
         let warnings = fences::warnings(fence).into_iter();
         let node = &scene.node;

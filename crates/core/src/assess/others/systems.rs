@@ -219,7 +219,7 @@ pub(super) const SYSTEMS: [System; 14] = [
         drivers: none,
         does: "blocks addresses from a storage while a NetworkFence for them exists (created by Rook or a disaster recovery)",
         here: |_| {
-            "the operator creates and deletes no NetworkFence; see `kubectl get networkfences` if a fenced node gets no volumes after it is back"
+            "the operator changes its own alone (driver `networkFence`); see `kubectl get networkfences` if a fenced node gets no volumes after it is back"
                 .to_owned()
         },
     },

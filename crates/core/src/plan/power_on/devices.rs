@@ -27,7 +27,8 @@ pub(super) fn targets<'a>(s: &'a Settings, m: &Memory) -> Vec<(usize, &'a Device
     let is_ours = |device: &Device| {
         let names = [&m.power_on.turned_off, &s.record.turned_off];
         let mut versions = names.iter().filter_map(|names| names.get(&device.name));
-        !device.manual && versions.any(|version| !version.is_empty())
+        // What a storage does to its volumes is taken back by itself, after another boot.
+        !device.manual && device.covers.is_none() && versions.any(|version| !version.is_empty())
     };
     let mut found: Vec<(usize, &Device)> = Vec::new();
     for (index, level) in s.levels.iter().enumerate() {

@@ -37,6 +37,7 @@ fn settings(mode: FenceMode) -> Settings {
         identity: IdentityRule::Skip,
         manual: false,
         outlets: false,
+        covers: None,
         control: Control::Shown,
     };
     Settings {

@@ -164,16 +164,17 @@ impl World {
         Ok(())
     }
 
-    /// `NAME is attached|is detached|does not detach: why`; the Node's `volumesAttached` follows.
+    /// `NAME is attached [by DRIVER]|is detached|does not detach: why`; the Node's `volumesAttached` follows.
     pub fn volume_event(&mut self, text: &str) -> Result<(), String> {
         let (name, event) = text.split_once(' ').ok_or("no event")?;
         self.volumes.retain(|volume| volume.volume != name);
         let error = event.strip_prefix("does not detach: ").map(str::to_owned);
-        if event == "is attached" || error.is_some() {
+        let driver = event.strip_prefix("is attached by ");
+        if event == "is attached" || driver.is_some() || error.is_some() {
             self.volumes.push(AttachmentView {
                 name: format!("csi-{name}"),
                 uid: String::new(),
-                attacher: "lab.csi".to_owned(),
+                attacher: driver.unwrap_or("lab.csi").to_owned(),
                 volume: name.to_owned(),
                 deleting: error.is_some(),
                 detach_error: error,
@@ -224,6 +225,7 @@ fn new_pod(name: &str) -> PodView {
         tolerates_claim: None,
         claims: Vec::new(),
         attachable: false,
+        inline: false,
         comes_back: false,
         looks_alive: false,
     }

@@ -147,7 +147,10 @@ impl World {
                 false => IdentityRule::Is(MACHINE.to_owned()),
             },
             manual: name.starts_with("human"),
-            outlets: name.starts_with("outlet"),
+            outlets: name.starts_with("outlet") || name.starts_with("storage"),
+            covers: name
+                .starts_with("storage")
+                .then(|| "storage.csi".to_owned()),
             control: match name {
                 _ if name.ends_with("-unseen") => Control::Missing,
                 _ if name.ends_with("-liar") => Control::OffWhileRunning,
@@ -277,6 +280,11 @@ impl World {
             } else {
                 self.volumes.clone()
             },
+            volumes: match (needs.volumes_of.is_empty(), self.volumes_unreadable) {
+                (true, _) if !needs.attachments => Read::NotRead,
+                (_, true) => Read::Failed("HTTP 503".to_owned()),
+                (_, false) => Read::Present(Self::claimed(&needs.volumes_of)),
+            },
             tolerated_volumes: self
                 .pods
                 .iter()
@@ -298,6 +306,16 @@ impl World {
             claim_of_other_process: false,
             frozen: self.frozen.clone(),
         }
+    }
+
+    /// Each claim of these pods with its volume, which has its name.
+    fn claimed(pods: &[PodView]) -> Vec<(String, String)> {
+        let of = |pod: &PodView| {
+            let claims = pod.claims.iter();
+            let named = claims.map(|it| (format!("{}/{it}", pod.namespace), it.clone()));
+            named.collect::<Vec<_>>()
+        };
+        pods.iter().flat_map(of).collect()
     }
 
     /// The Node, as it is.

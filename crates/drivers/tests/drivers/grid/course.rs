@@ -177,6 +177,7 @@ impl<'a> Course<'a> {
             version: "uid/1".to_owned(),
             identity: self.rule.clone(),
             outlets: false,
+            covers: None,
             control: Control::Shown,
             readings: self.readings.clone(),
         };

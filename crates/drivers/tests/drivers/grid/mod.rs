@@ -11,6 +11,7 @@ mod fence_agent;
 mod ipmi;
 mod liar;
 mod manual;
+mod network_fence;
 mod pdu;
 mod redfish;
 mod rows;
@@ -27,7 +28,7 @@ use verdict::Verdict;
 /// How a driver's device gets a fault.
 type Provoke = fn(Fault) -> Cell;
 /// The columns.
-const DRIVERS: [(&str, Provoke); 19] = [
+const DRIVERS: [(&str, Provoke); 20] = [
     ("redfish", redfish::provoke),
     ("ipmi", ipmi::provoke),
     ("pdu", pdu::provoke),
@@ -47,6 +48,7 @@ const DRIVERS: [(&str, Provoke); 19] = [
     ("nutanix", cloud::nutanix),
     ("xapi", cloud::xapi),
     ("webhook", cloud::webhook),
+    ("networkFence", network_fence::provoke),
 ];
 
 /// A cell of the grid.

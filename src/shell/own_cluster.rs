@@ -1,0 +1,129 @@
+//! The operator's own API server, for the driver whose objects are there (`networkFence`).
+
+use super::observe::is_whole;
+use fencing_cluster::client::{AskError, Clients, MANAGER, ask};
+use fencing_cluster::slim::SlimNode;
+use fencing_core::observed::NodeView;
+use fencing_drivers::network_fence::{NotCreated, OwnCluster};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::{Method, Request};
+use kube::{Api, Client};
+use serde_json::Value;
+use std::fmt;
+
+/// The API server, by the operator's two clients.
+pub struct OwnApiServer {
+    reads: Client,
+    writes: Client,
+    server: String,
+}
+
+impl OwnApiServer {
+    /// By these clients.
+    pub fn new(clients: &Clients) -> Self {
+        Self {
+            reads: clients.reads.clone(),
+            writes: clients.writes.clone(),
+            server: clients.server.clone(),
+        }
+    }
+
+    async fn read(&self, path: &str) -> Result<Value, AskError> {
+        let request = Request::get(path).body(Vec::new());
+        let request = request.map_err(|error| AskError::Unknown(error.to_string()))?;
+        ask(self.reads.request(request)).await
+    }
+}
+
+impl fmt::Debug for OwnApiServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OwnApiServer").field(&self.server).finish()
+    }
+}
+
+impl OwnCluster for OwnApiServer {
+    fn node<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<NodeView>, String>> {
+        async move {
+            let api = Api::<SlimNode>::all(self.reads.clone());
+            match absent(ask(api.get(name)).await)? {
+                Some(node) if is_whole(&node, name) => Ok(Some(node.view())),
+                Some(_) => Err(format!("the answer is not {name}")),
+                None => Ok(None),
+            }
+        }
+        .boxed()
+    }
+
+    fn get<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Option<Value>, String>> {
+        async move {
+            let object = absent(self.read(path).await)?;
+            let name = path.rsplit('/').next();
+            let is_it = |it: &Value| it.pointer("/metadata/name").and_then(Value::as_str) == name;
+            match object.as_ref().is_none_or(is_it) {
+                true => Ok(object),
+                false => Err(format!("the answer is not {path}")),
+            }
+        }
+        .boxed()
+    }
+
+    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<Value>, String>> {
+        async move {
+            let list = self.read(path).await.map_err(|error| error.to_string())?;
+            items(list).ok_or_else(|| "the list is not complete".to_owned())
+        }
+        .boxed()
+    }
+
+    fn create<'a>(&'a self, path: &'a str, object: Value) -> BoxFuture<'a, Result<(), NotCreated>> {
+        async move {
+            let path = format!("{path}?fieldManager={MANAGER}");
+            let request = Request::builder()
+                .method(Method::POST)
+                .uri(path)
+                .header(http::header::CONTENT_TYPE, "application/json")
+                .body(object.to_string().into_bytes());
+            let request = request.map_err(|error| NotCreated::Refused(error.to_string()))?;
+            let made: Result<Value, AskError> = ask(self.writes.request(request)).await;
+            made.map(drop).map_err(|error| match error {
+                AskError::Refused { .. } => NotCreated::Refused(error.to_string()),
+                AskError::Unknown(_) | AskError::Timeout(_) => {
+                    NotCreated::Unknown(error.to_string())
+                }
+            })
+        }
+        .boxed()
+    }
+}
+
+/// The items of a list that is whole: it has a version, and goes on nowhere else (F22).
+pub(super) fn items(list: Value) -> Option<Vec<Value>> {
+    let text = |name: &str| {
+        let found = list.pointer(&format!("/metadata/{name}"));
+        found.and_then(Value::as_str).unwrap_or_default()
+    };
+    let is_whole = !text("resourceVersion").is_empty() && text("continue").is_empty();
+    match list {
+        Value::Object(mut list) if is_whole => match list.remove("items") {
+            Some(Value::Array(items)) => Some(items),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// An object that the API server says is not there.
+fn absent<T>(answer: Result<T, AskError>) -> Result<Option<T>, String> {
+    match answer {
+        Ok(object) => Ok(Some(object)),
+        // A proxy's 404 is no word of the API server.
+        Err(AskError::Refused {
+            code: 404, reason, ..
+        }) if reason == "NotFound" => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
