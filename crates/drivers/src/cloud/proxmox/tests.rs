@@ -295,7 +295,7 @@ proptest! {
     #[test]
     fn no_foreign_node_is_off(node in "[a-z0-9]{1,6}|pve[12]") {
         let there = Owner { node: node.clone(), vm: 104 };
-        let said = facts::said(&stopped(), &cluster(), &there);
+        let said = facts::said(&json!({"data": {}}), &stopped(), &cluster(), &there);
         prop_assert_eq!(said.is_off(), node == "pve1" || node == "pve2");
         let other = Owner { node, vm: 105 };
         prop_assert!(facts::check_owner(&stopped(), &other).is_err());
