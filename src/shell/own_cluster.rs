@@ -117,7 +117,7 @@ pub(super) fn items(list: Value) -> Option<Vec<Value>> {
 fn absent<T>(answer: Result<T, AskError>) -> Result<Option<T>, String> {
     match answer {
         Ok(object) => Ok(Some(object)),
-        // A proxy's 404 is no word of the API server.
+        // A proxy's 404 is no answer of the API server.
         Err(AskError::Refused {
             code: 404, reason, ..
         }) if reason == "NotFound" => Ok(None),

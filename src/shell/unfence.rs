@@ -1,7 +1,7 @@
 //! Lets nodes use their storage again once their fence is over ([`fencing_core::storage_fence`]): unfences each NetworkFence of ours, waits until
 //! CSI-Addons says that it is, and only then deletes it, because a deletion alone leaves the storage as it is.
 //!
-//! No incident waits for this, and each object has all that is needed in its annotations, so whoever leads next takes it up as it stands. Objects are
+//! No incident waits for this, and each object has all that is needed in its annotations, so the next leader takes it up as it stands. Objects are
 //! listed only where the cluster serves CSI-Addons.
 
 use super::context::Context;
@@ -63,7 +63,7 @@ pub async fn run(context: Arc<Context>, mut served: watch::Receiver<Served>) {
 
 /// One look at all of them. Says whether there is any.
 async fn look(context: &Context, book: &mut Book) -> bool {
-    // Of a cluster that went back in time nothing is taken back before somebody has looked (S18).
+    // Of a cluster that went back in time nothing is taken back (S18).
     if context.revision.frozen().is_some() {
         return true;
     }
@@ -117,14 +117,14 @@ async fn handle(context: &Context, fence: &NetworkFence, purpose: &Purpose, seen
         State::Fenced | State::Fencing(_) => unfence(context, fence).await,
         State::Unfenced => delete(context, fence).await,
         State::Unfencing(_) | State::Deleting => Ok(()),
-        // Somebody else's change: what it says now is not known to be of its state now.
+        // Changed by others: its result may not be of its state now.
         State::Spoilt(why) => Err(format!("{why}; unfence and delete it by hand")),
     };
     let problem = match outcome {
         Err(problem) => problem,
         Ok(()) if now.saturating_sub(since) < UNFENCE_TIME_MAX => return,
         Ok(()) => match fence.state() {
-            State::Unfencing(said) => format!("CSI-Addons says `{}`", shown(&said)),
+            State::Unfencing(said) => format!("CSI-Addons reports `{}`", shown(&said)),
             _ => "it is still there".to_owned(),
         },
     };

@@ -17,6 +17,7 @@ use super::crd::rule;
 use super::drivers;
 use super::selector::LabelSelector;
 
+pub use super::bmcs::{IpmiDriver, IpmiPrivilege, RedfishDriver};
 pub use super::clouds::{
     AwsDriver, AzureDriver, GcpDriver, HetznerCloudDriver, LibvirtDriver, LocalSsd, NutanixDriver,
     OpenstackDriver, ProxmoxDriver, VsphereDriver, XapiDriver,
@@ -25,7 +26,7 @@ pub use super::device_status::{
     BmcInfo, DeviceNodes, FenceDeviceStatus, PinnedSystem, PositiveControl, PowerState, Restarter,
     SystemInfo,
 };
-pub use super::drivers::{Drivers, IpmiDriver, IpmiPrivilege, ManualDriver, Reads, RedfishDriver};
+pub use super::drivers::{Drivers, ManualDriver, Reads};
 pub use super::fence_agent::{FenceAgentDriver, FenceAgentParameter};
 pub use super::http_outlet::{
     HttpOutletDriver, OutletAuthentication, OutletCommand, OutletDeviceId, OutletMethod,

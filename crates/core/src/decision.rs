@@ -5,6 +5,7 @@ use super::device::DeviceReadings;
 use super::escalation::Escalation;
 use super::hold::HeldBy;
 use super::observed::PodView;
+use super::reading::PowerState;
 use super::stage::Stage;
 use super::taint::{Detachment, NodeDeletion, NodePatch};
 use std::time::Duration;
@@ -37,6 +38,18 @@ pub struct Evidence {
     pub by_confirmation: bool,
     /// Readings per device.
     pub readings: Vec<DeviceReadings>,
+}
+
+impl Evidence {
+    /// Does it show that a storage shuts the node out, and not that the machine is off?
+    pub fn is_by_storage(&self) -> bool {
+        let is_off = |it: &&DeviceReadings| {
+            let last = it.readings.last();
+            last.is_some_and(|last| last.state == PowerState::Off)
+        };
+        let mut off = self.readings.iter().filter(is_off).peekable();
+        off.peek().is_some() && off.all(|it| it.covers.is_some())
+    }
 }
 
 /// What to ask of the level's devices, or command them. The answer comes later, as a [`Reply`].

@@ -269,7 +269,11 @@ pub fn evidence(
         .take(100)
         .cloned()
         .collect();
-    confirmed::proven(status, evidence.by_confirmation, wall_now);
+    // A machine that only its storage shuts out may run: others may free no more of it.
+    match evidence.is_by_storage() {
+        true => confirmed::doubted(status, "only its storage was fenced since", wall_now),
+        false => confirmed::proven(status, evidence.by_confirmation, wall_now),
+    }
 }
 
 #[cfg(test)]

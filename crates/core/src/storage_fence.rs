@@ -1,7 +1,7 @@
 //! When does a storage let a node in again that was fenced from its volumes?
 //!
 //! Never while mounts of the fenced boot may write: the volumes may be in use elsewhere. So only another boot of the same Node ends it, or the end of
-//! an incident that has moved nothing. Both stay true once they are, so whoever acts on them late does no harm.
+//! an incident that has moved nothing. Both stay true once they are, so acting on them late does no harm.
 
 use super::observed::{NodeView, Read, Ready};
 use super::taint::claim_fence;
@@ -21,7 +21,7 @@ pub struct Purpose {
 }
 
 impl Purpose {
-    /// That of the claim on the Node; none: nobody fences it.
+    /// That of the claim on the Node; none: it is not being fenced.
     #[must_use]
     pub fn of(node: &NodeView) -> Option<Self> {
         let fence = claim_fence(node.claim()?)?.to_owned();

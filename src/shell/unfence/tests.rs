@@ -164,7 +164,7 @@ async fn a_list_that_is_cut_or_fails_is_looked_at_again() {
     cut["metadata"]["continue"] = json!("more");
     cluster.put(ALL, 200, cut);
     assert_eq!(writes(&cluster).await, []);
-    let (code, failed) = failure(503, "busy");
+    let (code, failed) = failure(500, "broken");
     cluster.put(ALL, code, failed);
     assert_eq!(writes(&cluster).await, []);
     cluster.put(ALL, 200, fake::list("NetworkFence", "9", &[]));

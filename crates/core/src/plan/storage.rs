@@ -96,7 +96,7 @@ fn foreign_volume(
     })
 }
 
-/// The volumes of pods that no VolumeAttachment shows: a share that is mounted without one, or a claim that nobody knows the volume of.
+/// The volumes of pods that no VolumeAttachment shows: a share that is mounted without one, or a claim whose volume is not known.
 fn unattached_volume(
     memory: &Memory,
     attachments: &[AttachmentView],

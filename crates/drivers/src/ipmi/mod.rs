@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use codec::rakp::Privilege;
 use conversation::Conversation;
 use crypto::Suite;
-use fencing_api::drivers::{IpmiDriver, IpmiPrivilege};
+use fencing_api::bmcs::{IpmiDriver, IpmiPrivilege};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -44,7 +44,7 @@ pub trait OwnCluster: fmt::Debug + Send + Sync {
 pub enum NotCreated {
     /// The API server refused it, in these words.
     Refused(String),
-    /// Nobody knows whether there is one.
+    /// Whether there is one is not known.
     Unknown(String),
 }
 

@@ -13,7 +13,7 @@ use std::net::IpAddr;
 
 /// Path of all NetworkFences.
 pub const PATH: &str = "/apis/csiaddons.openshift.io/v1alpha1/networkfences";
-/// The API group, for whoever asks whether it is served.
+/// The API group.
 pub const GROUP: &str = "csiaddons.openshift.io";
 /// Selects ours.
 pub const SELECTOR: &str = "app.kubernetes.io%2Fmanaged-by%3Dnode-fencing-operator";
@@ -27,7 +27,7 @@ const FENCE: &str = "nodefencing.io/node-fence";
 const FENCED: &str = "fencing operation successful";
 const UNFENCED: &str = "unfencing operation successful";
 const SUCCEEDED: &str = "Succeeded";
-/// `generation` of what nobody has changed since it was made: the API server counts changes of the spec.
+/// `generation` of what was not changed since it was made: the API server counts changes of the spec.
 const UNCHANGED: i64 = 1;
 
 /// One, as far as it is read.
@@ -94,7 +94,7 @@ pub enum State {
     Unfencing(String),
     /// It goes once CSI-Addons has taken its finalizer away, whatever the storage does.
     Deleting,
-    /// Somebody else has changed it: nothing is concluded from it, for this reason.
+    /// Others have changed it: nothing is concluded from it, for this reason.
     Spoilt(String),
 }
 

@@ -1,4 +1,4 @@
-//! A conversation about one node's storage: each call asks the API server anew, and nothing is kept between two.
+//! A conversation about one node's storage: each call asks the API server again, and nothing is kept between two.
 
 use super::facts::{Class, Clients, Sidecar, Wanted, clients};
 use super::object::{self, NetworkFence, PATH, Purpose, State};

@@ -145,6 +145,43 @@ fn a_list_that_is_full_of_open_commands_gets_no_longer() {
     assert_eq!(ours.attempts, theirs.attempts);
 }
 
+/// S1: others free what they like by this condition, and a machine that only its storage shuts out may run.
+#[test]
+fn a_storage_alone_confirms_no_machine_down() {
+    let proven = |covers: [Option<&str>; 2]| {
+        let mut readings = crate::fixtures::off_readings();
+        readings.extend(crate::fixtures::off_readings());
+        for (device, covers) in readings.iter_mut().zip(covers) {
+            device.covers = covers.map(str::to_owned);
+        }
+        Evidence {
+            claim: "fence-n1".to_owned(),
+            node_uid: "uid-1".to_owned(),
+            boot_id: "boot-1".to_owned(),
+            lease_renew_time: String::new(),
+            last_report: String::new(),
+            level: "level".to_owned(),
+            by_confirmation: false,
+            readings,
+        }
+    };
+    let told = |status: &NodeFenceStatus| {
+        let told = find(&status.conditions, NODE_CONFIRMED_DOWN);
+        told.map(|it| it.status.clone())
+    };
+    let (memory, at) = (Memory::default(), Timestamp::UNIX_EPOCH);
+    let mut status = NodeFenceStatus::default();
+    let storage = proven([Some("rbd.csi"), Some("ebs.csi")]);
+    evidence(&mut status, &storage, &memory, Duration::ZERO, at);
+    assert_eq!(told(&status), None);
+    assert!(status.evidence.is_some());
+    let beside = proven([Some("rbd.csi"), None]);
+    evidence(&mut status, &beside, &memory, Duration::ZERO, at);
+    assert_eq!(told(&status).as_deref(), Some("True"));
+    evidence(&mut status, &storage, &memory, Duration::ZERO, at);
+    assert_eq!(told(&status).as_deref(), Some("Unknown"));
+}
+
 /// Whoever reads the record has to know whether a device has read off, or somebody has said so.
 #[test]
 fn what_is_confirmed_down_says_whether_a_device_or_a_human_has_said_so() {

@@ -80,7 +80,7 @@ fn the_field_of_the_clients_is_read_in_both_spellings() {
     assert!(named(&[other], ClientAddresses::OfNode).is_ok());
 }
 
-/// A fence of an address that the node no longer has stops nobody, and one of many stops others.
+/// A fence of an address that the node no longer has stops nothing, and one of many stops others.
 #[test]
 fn an_address_that_is_not_the_nodes_or_no_single_one_is_refused() {
     for (cidr, of_node, of_storage) in [

@@ -9,7 +9,7 @@ mod reads;
 mod seven;
 
 use crate::device::local_rules;
-use fencing_api::drivers::IpmiPrivilege;
+use fencing_api::bmcs::IpmiPrivilege;
 use fencing_core::reading::Reading;
 use fencing_drivers::address::Address;
 use fencing_drivers::clock::Clock;
