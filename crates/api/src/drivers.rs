@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use super::bmcs::{IpmiDriver, IpmiPrivilege, RedfishDriver};
 use super::clouds::{
     AwsDriver, AzureDriver, GcpDriver, HetznerCloudDriver, LibvirtDriver, NutanixDriver,
     OpenstackDriver, ProxmoxDriver, VsphereDriver, XapiDriver,
@@ -20,7 +21,6 @@ use super::fence_agent::FenceAgentDriver;
 use super::http_outlet::HttpOutletDriver;
 use super::infra_clusters::{BareMetalHostDriver, KubevirtDriver};
 use super::pdu::PduDriver;
-use super::tls::TlsSettings;
 use super::webhook::WebhookDriver;
 
 /// The drivers, of which a FenceDevice sets exactly one.
@@ -127,8 +127,14 @@ pub struct Kind {
     pub reads: Reads,
     /// May the operator's own pod be what opens it, or nothing, so that it needs no Secret?
     pub opens_by_pod: bool,
+    /// How long a fence level with it may take as a whole unless its policy says, in seconds: what runs its machines has carried a power-off out by
+    /// then, or says so.
+    pub patience_seconds: u32,
     is_set: fn(&Drivers) -> bool,
 }
+
+/// The patience with a BMC, and with whatever else carries a power-off out within seconds.
+pub const PATIENCE_SECONDS: u32 = 120;
 
 /// All drivers, in the order in which they are listed for people.
 pub const KINDS: [Kind; 19] = [
@@ -137,17 +143,27 @@ pub const KINDS: [Kind; 19] = [
     kind("pdu", Reads::Outlets, |it| it.pdu.is_some()),
     kind("httpOutlet", Reads::Outlets, |it| it.http_outlet.is_some()).or_by_its_pod(),
     kind("fenceAgent", Reads::Outlets, |it| it.fence_agent.is_some()),
-    kind("openstack", Reads::Instance, |it| it.openstack.is_some()),
+    // The guest has 60 s before its host destroys it.
+    kind("openstack", Reads::Instance, |it| it.openstack.is_some()).within(120),
     kind("vsphere", Reads::Instance, |it| it.vsphere.is_some()),
     kind("proxmox", Reads::Instance, |it| it.proxmox.is_some()),
     kind("libvirt", Reads::Instance, |it| it.libvirt.is_some()),
     kind("hetznerCloud", Reads::Unnamed, |it| {
         it.hetzner_cloud.is_some()
     }),
-    kind("aws", Reads::Unnamed, |it| it.aws.is_some()).or_by_its_pod(),
-    kind("azure", Reads::Instance, |it| it.azure.is_some()).or_by_its_pod(),
-    kind("gcp", Reads::Unnamed, |it| it.gcp.is_some()).or_by_its_pod(),
-    kind("kubevirt", Reads::Instance, |it| it.kubevirt.is_some()),
+    // Minutes, where the host has failed.
+    kind("aws", Reads::Unnamed, |it| it.aws.is_some())
+        .or_by_its_pod()
+        .within(600),
+    // Mostly within a minute; nothing is known of one whose host has failed.
+    kind("azure", Reads::Instance, |it| it.azure.is_some())
+        .or_by_its_pod()
+        .within(300),
+    // The guest has two minutes (ACPI), however hard it is stopped.
+    kind("gcp", Reads::Unnamed, |it| it.gcp.is_some())
+        .or_by_its_pod()
+        .within(240),
+    kind("kubevirt", Reads::Instance, |it| it.kubevirt.is_some()).within(120),
     kind("bareMetalHost", Reads::Unnamed, |it| {
         it.bare_metal_host.is_some()
     }),
@@ -162,14 +178,34 @@ const fn kind(name: &'static str, reads: Reads, is_set: fn(&Drivers) -> bool) ->
         name,
         reads,
         opens_by_pod: false,
+        patience_seconds: PATIENCE_SECONDS,
         is_set,
     }
 }
+
+/// The longest patience of any driver, in seconds.
+pub const PATIENCE_SECONDS_MAX: u32 = {
+    let (mut longest, mut at) = (PATIENCE_SECONDS, 0);
+    while at < KINDS.len() {
+        if KINDS[at].patience_seconds > longest {
+            longest = KINDS[at].patience_seconds;
+        }
+        at += 1;
+    }
+    longest
+};
 
 impl Kind {
     const fn or_by_its_pod(self) -> Self {
         Self {
             opens_by_pod: true,
+            ..self
+        }
+    }
+
+    const fn within(self, patience_seconds: u32) -> Self {
+        Self {
+            patience_seconds,
             ..self
         }
     }
@@ -271,121 +307,6 @@ pub(super) fn rules() -> Vec<Value> {
     let login = login.chain([of_a_plug]);
     let rules = login.chain(unnamed).chain(outlets).chain(fleet);
     rules.chain([host]).collect()
-}
-
-/// Driver `redfish`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [
-    // At the parent, because a refusal at the field itself prints its value, and here that has a password in it.
-    rule_at(
-        "!self.address.contains('@')",
-        "must not contain user info ('@'): put user name and password into the Secret of `credentialsRef`",
-        ".address",
-    ),
-    rule_at(
-        "self.address.startsWith('https://') || self.tls.verification == 'None'",
-        "must start with 'https://' unless `tls.verification` is 'None'",
-        ".address",
-    ),
-]))]
-pub struct RedfishDriver {
-    /// URL of the BMC, `https://host[:port]`. `${node.name}` stands for the name of the node.
-    #[schemars(
-        length(max = 2048),
-        extend("x-kubernetes-validations" = [
-            rule(
-                "self.contains('@') || !self.replace('${node.name}', '').matches('[${}]')",
-                "must contain no placeholder but '${node.name}': labels and annotations never choose an address",
-            ),
-            rule(
-                "self.contains('@') || !self.matches('[?#]')",
-                "must not contain a query ('?') or a fragment ('#')",
-            ),
-            rule(
-                "self.contains('@') || self.replace('${node.name}', 'n').matches(\
-                 '^https?://([0-9A-Za-z]([-.0-9A-Za-z]*[0-9A-Za-z])?|[[][0-9A-Fa-f:.]+[]])(:[1-9][0-9]{0,4})?(/|/redfish/v1/?)?$')",
-                "must be https://host[:port], like 'https://10.0.0.1' or 'https://${node.name}-bmc.example.com:8443'",
-            ),
-            rule(
-                "self.contains('@') || !self.matches(':[0-9]{1,5}(/.*)?$') \
-                 || int(self.find(':[0-9]{1,5}(/.*)?$').find('[0-9]+')) <= 65535",
-                "must have a port from 1 to 65535, or none",
-            ),
-        ])
-    )]
-    pub address: String,
-
-    /// Which ComputerSystem of the service this is, its `Id`. Needed only when there are several.
-    #[serde(rename = "systemID", skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
-    pub system_id: Option<String>,
-
-    /// How the BMC's certificate is checked.
-    #[serde(default)]
-    pub tls: TlsSettings,
-}
-
-/// Driver `ipmi`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [
-    rule_at(
-        "!self.address.replace('${node.name}', '').matches('[${}]')",
-        "`address` must contain no placeholder but '${node.name}'",
-        ".address",
-    ),
-    rule_at(
-        "!self.address.matches('[/@?#[:space:]]')",
-        "`address` must be a host name or an IP address, without scheme, user info, path or query",
-        ".address",
-    ),
-]))]
-pub struct IpmiDriver {
-    /// Host name or IP address of the BMC. `${node.name}` stands for the name of the node.
-    #[schemars(length(min = 1, max = 253))]
-    pub address: String,
-
-    /// UDP port.
-    #[serde(default = "ipmi_port")]
-    #[schemars(range(min = 1, max = 65_535))]
-    pub port: u16,
-
-    /// Cipher suite of the session, and no other is ever used: 17 (HMAC-SHA256, AES), or 3 (HMAC-SHA1, AES) for old BMCs.
-    #[serde(default = "ipmi_cipher_suite")]
-    #[schemars(
-        range(min = 0, max = 255),
-        extend("x-kubernetes-validations" = [
-            rule("self != 0", "must not be 0, which lets everybody in without a password: use 17, or 3 for old BMCs"),
-            rule(
-                "self == 0 || self == 3 || self == 17",
-                "must be 17, or 3 for old BMCs: the others do not both authenticate and encrypt, or are not supported",
-            ),
-        ])
-    )]
-    pub cipher_suite: u32,
-
-    /// Privilege level that is asked for when a power command is sent; to read, it is always User.
-    #[serde(default)]
-    pub privilege: IpmiPrivilege,
-}
-
-fn ipmi_port() -> u16 {
-    623
-}
-
-fn ipmi_cipher_suite() -> u32 {
-    17
-}
-
-/// Privilege level of an IPMI session.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum IpmiPrivilege {
-    /// Enough for power commands.
-    #[default]
-    Operator,
-    /// For BMCs that ask for more.
-    Administrator,
 }
 
 /// Driver `manual`.

@@ -21,6 +21,7 @@
     )
 )]
 
+pub mod bmcs;
 pub mod clouds;
 pub mod conditions;
 pub mod crd;
