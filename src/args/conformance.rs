@@ -23,10 +23,6 @@ pub(super) struct ConformanceArgs {
     #[command(flatten)]
     device: DeviceArgs,
 
-    /// Provider ID that the service is sent, the Node's `.spec.providerID`
-    #[arg(long, value_name = "ID", default_value = "")]
-    node_provider_id: String,
-
     /// Also turn the machine off, hard, and on again, and send an off for another machine before; needs --yes and --node-uuid
     #[arg(long, requires = "node_uuid")]
     power_cycle: bool,
@@ -45,8 +41,6 @@ pub(super) struct ConformanceArgs {
 pub struct Conforming {
     /// Which device, for which node.
     pub device: Probing,
-    /// The node's provider ID; empty: none.
-    pub provider_id: String,
     /// Turn the machine off and on again.
     pub power_cycle: bool,
     /// How long it may take to go off, and to come on.
@@ -65,7 +59,6 @@ impl ConformanceArgs {
             return Err(Error::Unclear(words.to_owned()));
         }
         Ok(Conforming {
-            provider_id: self.node_provider_id,
             power_cycle: self.power_cycle,
             time_max: off_time(self.timeout.as_deref())?,
             device: self.device.validated()?,

@@ -3,6 +3,7 @@
 use super::{Error, NAMESPACE, invalid, namespace, object_name, ranges, seconds};
 use clap::Args;
 use fencing_drivers::address::AddressRules;
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,6 +18,9 @@ Examples:
   Would this device do? The FenceDevice and its Secret are in one file:
       node-fencing-operator probe worker-3.yaml --node-uuid 4c4c4544-0042-3510-8052-b4c04f4a4d32
 
+  A cloud's, which finds the machine by its Node; Secret and Node as they stand in a cluster:
+      kubectl -n node-fencing-system get secret/cloud node/worker-3 -o yaml | node-fencing-operator probe fleet.yaml --secret -
+
   The password from a password store, the result for a script:
       pass bmc/worker-3.yaml | node-fencing-operator probe worker-3.yaml --secret - --output json
 
@@ -28,7 +32,7 @@ Exit codes: 0 the probe is clean, or the device proves the machine off; 1 it is 
 /// Which device of which file, for which node.
 #[derive(Debug, Args)]
 pub(super) struct DeviceArgs {
-    /// YAML with the FenceDevice, and with its Secret and ConfigMap unless they are elsewhere; - is standard input
+    /// YAML with the FenceDevice, with its Secret and ConfigMap unless they are elsewhere, and with the Node if you like; - is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -47,6 +51,14 @@ pub(super) struct DeviceArgs {
     /// System UUID that has to answer, the Node's `.status.nodeInfo.systemUUID`
     #[arg(long, value_name = "UUID")]
     node_uuid: Option<String>,
+
+    /// The Node's `.spec.providerID`, by which a cloud finds its machine; a Node among the objects has it, too
+    #[arg(long, value_name = "ID")]
+    node_provider_id: Option<String>,
+
+    /// An IP address of the Node, which the machine of some clouds has to have; a Node among the objects has them, too; repeatable
+    #[arg(long, value_name = "IP")]
+    node_address: Vec<String>,
 
     /// The device may have an address in this range although a rule denies it (loopback, link-local, ...); repeatable
     #[arg(long, value_name = "CIDR")]
@@ -90,6 +102,10 @@ pub struct Probing {
     pub node: Option<String>,
     /// Which machine has to answer.
     pub node_uuid: Option<String>,
+    /// The node's provider ID.
+    pub node_provider_id: Option<String>,
+    /// The node's IP addresses.
+    pub node_addresses: Vec<String>,
     /// Turn it off, too.
     pub power_off: bool,
     /// How long it may take to go off and to be read.
@@ -122,6 +138,10 @@ impl DeviceArgs {
             let rule = "must be a UUID that names one machine, as `kubectl get node NAME -o jsonpath={.status.nodeInfo.systemUUID}` prints it";
             return Err(invalid("--node-uuid", uuid, rule));
         }
+        let mut addresses = self.node_address.iter();
+        if let Some(wrong) = addresses.find(|it| it.parse::<IpAddr>().is_err()) {
+            return Err(invalid("--node-address", wrong, "must be an IP address"));
+        }
         let node = self.node.map(|name| object_name("--node", name));
         let allowed = ranges("--allow-device-cidr", &self.allow_device_cidr)?;
         Ok(Probing {
@@ -130,6 +150,8 @@ impl DeviceArgs {
             namespace: namespace("--namespace", self.namespace)?,
             node: node.transpose()?,
             node_uuid: self.node_uuid,
+            node_provider_id: self.node_provider_id,
+            node_addresses: self.node_address,
             power_off: false,
             off_time_max: OFF_TIME,
             output: Output::Text,

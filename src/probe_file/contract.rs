@@ -3,13 +3,13 @@
 //! The rules, and how each is tried, are beside the driver; here the service is found as `probe FILE` finds a device.
 
 use super::objects::Objects;
-use super::{BadInput, CLEAN, NOT_CLEAN, node_name};
+use super::{BadInput, CLEAN, NOT_CLEAN, node_facts};
 use crate::args::conformance::Conforming;
 use crate::shell::devices::Devices;
 use fencing_api::device::{FenceDevice, WebhookDriver};
-use fencing_drivers::DeviceError;
 use fencing_drivers::clock::Clock;
 use fencing_drivers::cloud::webhook::conformance::{Finding, Trial, judge};
+use fencing_drivers::{DeviceError, NodeFacts};
 use kube::ResourceExt;
 use std::process::ExitCode;
 
@@ -30,7 +30,7 @@ async fn tried(order: &Conforming) -> Result<Vec<Finding>, BadInput> {
     let probing = &order.device;
     let objects = Objects::read(probing)?;
     let device = objects.device()?;
-    let node = node_name(&device, probing)?;
+    let node = node_facts(&objects, &device, probing)?;
     let settings = device.spec.drivers.webhook.as_ref().ok_or_else(|| {
         BadInput(format!(
             "FenceDevice `{}` has driver `{}`; conformance is for driver `webhook`, use `probe` for any other",
@@ -44,7 +44,7 @@ async fn tried(order: &Conforming) -> Result<Vec<Finding>, BadInput> {
         probing.addresses.clone(),
         Clock::SYSTEM,
     );
-    let judged = judged(&devices, &device, settings, &node, order).await;
+    let judged = judged(&devices, &device, settings, node, order).await;
     Ok(judged.unwrap_or_else(|error| {
         vec![Finding {
             rule: "the settings can be used",
@@ -57,14 +57,13 @@ async fn judged(
     devices: &Devices,
     device: &FenceDevice,
     settings: &WebhookDriver,
-    node: &str,
+    node: NodeFacts,
     order: &Conforming,
 ) -> Result<Vec<Finding>, DeviceError> {
-    let mut parts = devices.parts(device, node).await?;
+    let mut parts = devices.parts(device, &node.name).await?;
+    let uuid = Some(node.system_uuid.clone()).filter(|it| !it.is_empty());
     // Without a cluster the Node is what the user says of it.
-    parts.node.provider_id.clone_from(&order.provider_id);
-    let uuid = order.device.node_uuid.clone();
-    parts.node.system_uuid = uuid.clone().unwrap_or_default();
+    parts.node = node;
     let trial = Trial {
         node_uuid: uuid,
         power_cycle: order.power_cycle,

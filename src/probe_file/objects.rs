@@ -6,6 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use fencing_api::device::{FenceDevice, IdentityCheck, Reads};
 use fencing_api::drivers::supported;
+use fencing_cluster::slim::SlimNode;
+use fencing_drivers::NodeFacts;
 use http::{Request, Response, StatusCode};
 use kube::Client;
 use kube::ResourceExt;
@@ -101,6 +103,36 @@ impl Objects {
                 drivers.join(", ")
             ))),
         }
+    }
+
+    /// The Node of this name, as far as a driver needs it.
+    pub fn node(&self, name: &str) -> Result<Option<NodeFacts>, BadInput> {
+        let mut nodes = self.nodes().filter(|object| name_of(object) == name);
+        let (node, None) = (nodes.next(), nodes.next()) else {
+            return Err(BadInput(format!(
+                "Node `{name}` is in the files twice; take one out"
+            )));
+        };
+        let view = node.map(|node| serde_json::from_value::<SlimNode>(node.clone()));
+        let view = view.transpose().map_err(|error| {
+            BadInput(format!(
+                "Node `{name}` cannot be read: {error}; take it as `kubectl get node {name} -o yaml` prints it"
+            ))
+        })?;
+        Ok(view.map(|node| NodeFacts::from(&node.view())))
+    }
+
+    /// The name of the Node, if there is one and no other.
+    pub fn only_node(&self) -> Option<String> {
+        let mut nodes = self.nodes();
+        let (Some(node), None) = (nodes.next(), nodes.next()) else {
+            return None;
+        };
+        Some(name_of(node).to_owned())
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = &Value> {
+        self.0.iter().filter(|object| kind_of(object) == "Node")
     }
 
     fn not_one_device(&self) -> BadInput {

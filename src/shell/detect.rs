@@ -336,7 +336,8 @@ impl Detector {
         }
         let ahead = SignedDuration::try_from(at.saturating_sub(now.boot)).unwrap_or_default();
         let due = now.wall.saturating_add(ahead).unwrap_or(now.wall);
-        let fence = new_fence(&node, policy, effective, condition, due);
+        let devices = self.context.caches.devices_of(&node);
+        let fence = new_fence(&node, policy, effective, (condition, due), &devices);
         // Whatever is not written now is tried again, and no wait is the reason.
         self.context.delays.over(name);
         self.write_incident(&fence).await

@@ -89,6 +89,11 @@ impl Devices {
         Self::made(Kept::InFiles, outside, client, namespace, rules, clock)
     }
 
+    /// What is said of a Node for `probe FILE`, which compares no devices.
+    pub fn note_node(&self, facts: NodeFacts) {
+        self.maker.note_node(facts);
+    }
+
     /// The same, with another way to the devices.
     pub fn through(
         outside: Outside,

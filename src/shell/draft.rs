@@ -2,6 +2,8 @@
 //!
 //! The name is made from the outage itself, so that two operators, or one that has crashed, open one record and not two.
 
+use super::resolve::devices_of;
+use fencing_api::device::FenceDevice;
 use fencing_api::fence::{NodeFence, NodeFenceSpec, Trigger, TriggerType};
 use fencing_api::policy::{
     ApprovalMode, FenceMode, NodeFencingPolicy, PowerOnPolicy, Procedure, UnhealthyCondition,
@@ -14,13 +16,13 @@ use fencing_core::window::Effective;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
-/// The record of a new incident: the policy's settings as they hold now, frozen, and when its wait is over.
+/// The record of a new incident: the policy's settings as they hold now, frozen, and when its wait is over. These are the FenceDevices of the node.
 pub fn new_fence(
     node: &NodeView,
     policy: &NodeFencingPolicy,
     effective: &Effective,
-    condition: &UnhealthyCondition,
-    due: Timestamp,
+    (condition, due): (&UnhealthyCondition, Timestamp),
+    devices: &[FenceDevice],
 ) -> NodeFence {
     let since = node
         .condition(&condition.type_)
@@ -41,7 +43,11 @@ pub fn new_fence(
         policy_name: Some(policy.name_any()),
         policy_generation: policy.metadata.generation,
         trigger,
-        procedure: procedure(policy, effective.mode, effective.approval),
+        procedure: timed(
+            procedure(policy, effective.mode, effective.approval),
+            node,
+            devices,
+        ),
         desired_state: Default::default(),
         approval: None,
         manual_confirmation: None,
@@ -57,6 +63,15 @@ fn procedure(policy: &NodeFencingPolicy, mode: FenceMode, approval: ApprovalMode
     procedure.fence.approval.mode = approval;
     if mode != FenceMode::PowerOff {
         procedure.power_on.policy = PowerOnPolicy::Never;
+    }
+    procedure
+}
+
+/// The same with the time of each level, as long as its devices need: how late a command of this record may land is told by the record alone (S23).
+fn timed(mut procedure: Procedure, node: &NodeView, devices: &[FenceDevice]) -> Procedure {
+    for level in &mut procedure.fence.levels {
+        let own = devices_of(level, node, devices);
+        level.timeout_seconds = Some(level.seconds(own));
     }
     procedure
 }
@@ -121,6 +136,43 @@ mod tests {
             let reason = fence.spec.trigger.reason.expect("a reason");
             assert!(reason.starts_with(found), "{reason}");
         }
+    }
+
+    /// The device of a fleet with this driver, and this label.
+    fn device(driver: &str, settings: serde_json::Value) -> FenceDevice {
+        let spec = json!({"nodeSelector": {}, driver: settings});
+        let mut device = FenceDevice::new(driver, serde_json::from_value(spec).expect("a spec"));
+        device.metadata.labels = Some([("tier".to_owned(), driver.to_owned())].into());
+        device
+    }
+
+    #[test]
+    fn a_level_without_a_time_has_that_of_its_slowest_driver_and_the_record_says_so() {
+        let level = |name: &str, tier: Option<&str>| {
+            let selector = tier.map(|it| json!({"matchLabels": {"tier": it}}));
+            json!({"name": name, "deviceSelector": selector})
+        };
+        let mut own = level("own", Some("aws"));
+        own["timeoutSeconds"] = json!(90);
+        let levels = [
+            level("ec2", Some("aws")),
+            level("bmc", Some("ipmi")),
+            level("none", Some("gcp")),
+            level("all", None),
+            own,
+        ];
+        let spec = json!({"nodeSelector": {}, "fence": {"mode": "PowerOff", "levels": levels}});
+        let policy = NodeFencingPolicy::new("p", serde_json::from_value(spec).expect("a spec"));
+        let devices = [
+            device("ipmi", json!({"address": "10.0.0.1"})),
+            device("aws", json!({"region": "eu-central-1"})),
+        ];
+        let frozen = timed(policy.spec.procedure, &fixtures::node(), &devices);
+        let times = frozen.fence.levels.iter().map(|it| it.timeout_seconds);
+        let times: Vec<u32> = times.flatten().collect();
+        assert_eq!(times, [600, 120, 120, 600, 90]);
+        let late = u64::from(frozen.fence.verification.late_effect_seconds);
+        assert_eq!(frozen.fence.landing_seconds(), 600 + late);
     }
 
     #[test]

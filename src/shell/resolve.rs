@@ -167,39 +167,30 @@ fn resolve_level(
     boot_id: Option<&String>,
     (all, fence_devices): (&Devices, &[FenceDevice]),
 ) -> Level {
-    let selected = |device: &&FenceDevice| {
-        let labels = device.metadata.labels.clone().unwrap_or_default();
-        level
-            .device_selector
-            .as_ref()
-            .is_none_or(|selector| select::matches(selector, &labels))
-    };
+    let own = node.map_or_else(Vec::new, |node| devices_of(level, node, fence_devices));
     let serving = node.map(|node| {
-        serving(fence_devices, node)
-            .into_iter()
-            .filter(selected)
-            .map(|device| Device {
-                name: device.metadata.name.clone().unwrap_or_default(),
-                version: version(device),
-                identity: match device.spec.reads() {
-                    Reads::Human => IdentityRule::Skip,
-                    Reads::Bmc
-                    | Reads::Instance
-                    | Reads::Unnamed
-                    | Reads::Outlets
-                    | Reads::Storage
-                    | Reads::Nothing => all.identity_rule(device, node),
-                },
-                manual: device.spec.reads() == Reads::Human,
-                outlets: !device.spec.reads().tells_power(),
-                covers: covers(device),
-                control: all.control(
-                    device,
-                    node,
-                    boot_id.unwrap_or(&node.boot_id),
-                    clock::wall(),
-                ),
-            })
+        own.iter().map(|device| Device {
+            name: device.metadata.name.clone().unwrap_or_default(),
+            version: version(device),
+            identity: match device.spec.reads() {
+                Reads::Human => IdentityRule::Skip,
+                Reads::Bmc
+                | Reads::Instance
+                | Reads::Unnamed
+                | Reads::Outlets
+                | Reads::Storage
+                | Reads::Nothing => all.identity_rule(device, node),
+            },
+            manual: device.spec.reads() == Reads::Human,
+            outlets: !device.spec.reads().tells_power(),
+            covers: covers(device),
+            control: all.control(
+                device,
+                node,
+                boot_id.unwrap_or(&node.boot_id),
+                clock::wall(),
+            ),
+        })
     });
     let mut devices: Vec<Device> = serving.into_iter().flatten().collect();
     devices.sort_by(|one, other| one.name.cmp(&other.name));
@@ -225,9 +216,24 @@ fn resolve_level(
         },
         attempts_max: level.attempts,
         retry_period: Duration::from_secs(level.retry_period_seconds.into()),
-        timeout: Duration::from_secs(level.timeout_seconds.into()),
+        timeout: Duration::from_secs(level.seconds(own).into()),
         devices,
     }
+}
+
+/// The FenceDevices that serve the node and are of this level.
+pub fn devices_of<'a>(
+    level: &FenceLevel,
+    node: &NodeView,
+    devices: &'a [FenceDevice],
+) -> Vec<&'a FenceDevice> {
+    let selector = level.device_selector.as_ref();
+    let is_selected = |device: &&FenceDevice| {
+        let labels = device.metadata.labels.clone().unwrap_or_default();
+        selector.is_none_or(|selector| select::matches(selector, &labels))
+    };
+    let serving = serving(devices, node).into_iter();
+    serving.filter(is_selected).collect()
 }
 
 /// Two devices that are one are never read off together, so a level that needs both is not even begun with: it says why, and the

@@ -1,6 +1,7 @@
 //! `probe FILE`, as the engineer who racks the machine meets it.
 
 mod bad_input;
+mod clouds;
 mod conformance;
 mod other_devices;
 mod system_roots;

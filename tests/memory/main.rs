@@ -20,6 +20,7 @@ mod agent;
 mod api;
 #[path = "../../crates/drivers/tests/drivers/bmc.rs"]
 mod bmc;
+mod clouds;
 #[path = "../../crates/drivers/tests/drivers/device.rs"]
 mod device;
 mod flood;
@@ -81,7 +82,8 @@ fn the_process_that_is_measured() {
             "ipmi-session" => flood::ask_ipmi(at).await,
             "pdu-session" => flood::ask_pdu(at).await,
             "pdu" => udp::ask_pdu(at).await,
-            kind => api::request(kind, at).await,
+            kind if kind.starts_with("api-") => api::request(kind, at).await,
+            kind => clouds::ask(kind, at).await,
         };
         for _ in 1..ASKED {
             ask().await;

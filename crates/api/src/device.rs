@@ -26,6 +26,7 @@ pub use super::device_status::{
     BmcInfo, DeviceNodes, FenceDeviceStatus, PinnedSystem, PositiveControl, PowerState, Restarter,
     SystemInfo,
 };
+use super::drivers::PATIENCE_SECONDS;
 pub use super::drivers::{Drivers, ManualDriver, Reads};
 pub use super::fence_agent::{FenceAgentDriver, FenceAgentParameter};
 pub use super::http_outlet::{
@@ -166,6 +167,13 @@ impl FenceDeviceSpec {
     pub fn reads(&self) -> Reads {
         let kind = self.drivers.set().next();
         kind.map_or(Reads::Nothing, |kind| kind.reads)
+    }
+
+    /// How long a fence level with it may take as a whole unless its policy says, in seconds.
+    #[must_use]
+    pub fn patience_seconds(&self) -> u32 {
+        let kind = self.drivers.set().next();
+        kind.map_or(PATIENCE_SECONDS, |kind| kind.patience_seconds)
     }
 }
 

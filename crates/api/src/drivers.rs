@@ -139,8 +139,14 @@ pub struct Kind {
     pub reads: Reads,
     /// May the operator's own pod be what opens it, or nothing, so that it needs no Secret?
     pub opens_by_pod: bool,
+    /// How long a fence level with it may take as a whole unless its policy says, in seconds: what runs its machines has carried a power-off out by
+    /// then, or says so.
+    pub patience_seconds: u32,
     is_set: fn(&Drivers) -> bool,
 }
+
+/// The patience with a BMC, and with whatever else carries a power-off out within seconds.
+pub const PATIENCE_SECONDS: u32 = 120;
 
 /// All drivers, in the order in which they are listed for people.
 pub const KINDS: [Kind; 20] = [
@@ -149,17 +155,27 @@ pub const KINDS: [Kind; 20] = [
     kind("pdu", Reads::Outlets, |it| it.pdu.is_some()),
     kind("httpOutlet", Reads::Outlets, |it| it.http_outlet.is_some()).or_by_its_pod(),
     kind("fenceAgent", Reads::Outlets, |it| it.fence_agent.is_some()),
-    kind("openstack", Reads::Instance, |it| it.openstack.is_some()),
+    // The guest has 60 s before its host destroys it.
+    kind("openstack", Reads::Instance, |it| it.openstack.is_some()).within(120),
     kind("vsphere", Reads::Instance, |it| it.vsphere.is_some()),
     kind("proxmox", Reads::Instance, |it| it.proxmox.is_some()),
     kind("libvirt", Reads::Instance, |it| it.libvirt.is_some()),
     kind("hetznerCloud", Reads::Unnamed, |it| {
         it.hetzner_cloud.is_some()
     }),
-    kind("aws", Reads::Unnamed, |it| it.aws.is_some()).or_by_its_pod(),
-    kind("azure", Reads::Instance, |it| it.azure.is_some()).or_by_its_pod(),
-    kind("gcp", Reads::Unnamed, |it| it.gcp.is_some()).or_by_its_pod(),
-    kind("kubevirt", Reads::Instance, |it| it.kubevirt.is_some()),
+    // Minutes, where the host has failed.
+    kind("aws", Reads::Unnamed, |it| it.aws.is_some())
+        .or_by_its_pod()
+        .within(600),
+    // Mostly within a minute; nothing is known of one whose host has failed.
+    kind("azure", Reads::Instance, |it| it.azure.is_some())
+        .or_by_its_pod()
+        .within(300),
+    // The guest has two minutes (ACPI), however hard it is stopped.
+    kind("gcp", Reads::Unnamed, |it| it.gcp.is_some())
+        .or_by_its_pod()
+        .within(240),
+    kind("kubevirt", Reads::Instance, |it| it.kubevirt.is_some()).within(120),
     kind("bareMetalHost", Reads::Unnamed, |it| {
         it.bare_metal_host.is_some()
     }),
@@ -177,14 +193,34 @@ const fn kind(name: &'static str, reads: Reads, is_set: fn(&Drivers) -> bool) ->
         name,
         reads,
         opens_by_pod: false,
+        patience_seconds: PATIENCE_SECONDS,
         is_set,
     }
 }
+
+/// The longest patience of any driver, in seconds.
+pub const PATIENCE_SECONDS_MAX: u32 = {
+    let (mut longest, mut at) = (PATIENCE_SECONDS, 0);
+    while at < KINDS.len() {
+        if KINDS[at].patience_seconds > longest {
+            longest = KINDS[at].patience_seconds;
+        }
+        at += 1;
+    }
+    longest
+};
 
 impl Kind {
     const fn or_by_its_pod(self) -> Self {
         Self {
             opens_by_pod: true,
+            ..self
+        }
+    }
+
+    const fn within(self, patience_seconds: u32) -> Self {
+        Self {
+            patience_seconds,
             ..self
         }
     }

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::crd::rule_at;
+use super::device::FenceDevice;
+use super::drivers::{PATIENCE_SECONDS, PATIENCE_SECONDS_MAX};
 use super::selector::LabelSelector;
 
 /// One command to the devices of a level has so many seconds, however little its level leaves.
@@ -88,9 +90,11 @@ pub struct FenceSettings {
 }
 
 impl FenceSettings {
-    /// How long a fence with these settings may go on to send, and its last command to land, in seconds.
+    /// How long a fence with these settings may go on to send, and its last command to land, in seconds. Of a level without a time, by whichever
+    /// devices it had (S23).
     pub fn landing_seconds(&self) -> u64 {
         let times = self.levels.iter().map(|level| level.timeout_seconds);
+        let times = times.map(|it| it.unwrap_or(PATIENCE_SECONDS_MAX));
         let longest = u64::from(times.max().unwrap_or_default());
         longest.max(ORDER_SECONDS_MIN) + u64::from(self.verification.late_effect_seconds)
     }
@@ -144,10 +148,23 @@ pub struct FenceLevel {
     #[schemars(range(min = 1, max = 300))]
     pub retry_period_seconds: u32,
 
-    /// How long this level may take as a whole, in seconds: no further try begins after that, and one in progress has 25 s at least.
-    #[serde(default = "level_timeout_seconds")]
+    /// How long this level may take as a whole, in seconds: no further try begins after that, and one in progress has 25 s at least. Without it the
+    /// longest that a driver of its devices needs: 600 for `aws`, 300 for `azure`, 240 for `gcp`, and 120 for any other. A NodeFence of a policy
+    /// has the number.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 10, max = 1800))]
-    pub timeout_seconds: u32,
+    pub timeout_seconds: Option<u32>,
+}
+
+impl FenceLevel {
+    /// How long it may take as a whole with these devices, in seconds.
+    pub fn seconds<'a>(&self, devices: impl IntoIterator<Item = &'a FenceDevice>) -> u32 {
+        let patience = |device: &FenceDevice| device.spec.patience_seconds();
+        self.timeout_seconds.unwrap_or_else(|| {
+            let longest = devices.into_iter().map(patience).max();
+            longest.unwrap_or(PATIENCE_SECONDS)
+        })
+    }
 }
 
 fn all_devices() -> LevelRequirement {
@@ -160,10 +177,6 @@ fn three_attempts() -> u32 {
 
 fn retry_period_seconds() -> u32 {
     5
-}
-
-fn level_timeout_seconds() -> u32 {
-    120
 }
 
 /// How many of a level's devices must agree.

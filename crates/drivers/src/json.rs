@@ -2,7 +2,10 @@
 //!
 //! Two readers of one object with a name twice could each see another of its values, so there is no such object here.
 
+mod forms;
+
 use crate::error::printable;
+pub(crate) use forms::{Any, Few, Object, Objects, Text, Whole};
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor,
 };

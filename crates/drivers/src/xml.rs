@@ -12,11 +12,18 @@ const NODES_MAX: u32 = 200_000;
 /// Elements within elements.
 const DEPTH_MAX: usize = 64;
 
+/// Attributes of one element, each of which the reader compares with every other one, and of one document.
+const ATTRIBUTES_MAX: usize = 64;
+const ALL_ATTRIBUTES_MAX: usize = 100_000;
+
 /// Reads a document.
 ///
 /// # Errors
 /// It is none, or goes beyond the limits, in words that show nothing of it.
 pub fn document(text: &str) -> Result<Document<'_>, String> {
+    if has_too_many_attributes(text) {
+        return Err("not XML that is understood: too many attributes".to_owned());
+    }
     let options = ParsingOptions {
         allow_dtd: false,
         nodes_limit: NODES_MAX,
@@ -40,6 +47,29 @@ pub fn document(text: &str) -> Result<Document<'_>, String> {
             "not XML that is understood: nested more than {DEPTH_MAX} deep"
         )),
     }
+}
+
+/// By the equals signs between the brackets of a tag, outside of quotation marks.
+fn has_too_many_attributes(text: &str) -> bool {
+    let (mut is_tag, mut quote) = (false, None);
+    let (mut of_tag, mut of_all) = (0_usize, 0_usize);
+    for byte in text.bytes() {
+        match (byte, quote) {
+            (_, Some(mark)) => quote = Some(mark).filter(|mark| byte != *mark),
+            (b'<', None) => (is_tag, of_tag) = (true, 0),
+            (b'>', None) => is_tag = false,
+            (b'"' | b'\'', None) if is_tag => quote = Some(byte),
+            (b'=', None) if is_tag => {
+                of_tag += 1;
+                of_all += 1;
+            }
+            _ => {}
+        }
+        if of_tag > ATTRIBUTES_MAX || of_all > ALL_ATTRIBUTES_MAX {
+            return true;
+        }
+    }
+    false
 }
 
 /// The child of this name, whatever its namespace. Of two neither is it.
@@ -102,6 +132,21 @@ mod tests {
         let many = format!("<a>{}</a>", "<b/>".repeat(300_000));
         assert!(document(&many).is_err());
         assert!(document("<a><b></a>").is_err());
+    }
+
+    /// The reader compares each attribute of an element with every other one, and four megabytes took it minutes.
+    #[test]
+    fn an_element_has_few_attributes() {
+        let element = |count: usize| {
+            let attributes: String = (0..count).map(|it| format!(" a{it}='=='")).collect();
+            format!("<a{attributes}>a = b</a>")
+        };
+        assert!(document(&element(ATTRIBUTES_MAX)).is_ok());
+        assert!(document(&element(ATTRIBUTES_MAX + 1)).is_err());
+        let many = format!("<a>{}</a>", "<b c=''/>".repeat(ALL_ATTRIBUTES_MAX));
+        assert!(document(&many).is_ok());
+        let more = format!("<a>{}</a>", "<b c=''/>".repeat(ALL_ATTRIBUTES_MAX + 1));
+        assert!(document(&more).is_err());
     }
 
     #[test]

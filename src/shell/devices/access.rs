@@ -147,6 +147,12 @@ impl Maker {
         *known = facts.map(|it| (it.name.clone(), it)).collect();
     }
 
+    /// What is known of a Node where there is no cluster to compare devices in.
+    pub(super) fn note_node(&self, facts: NodeFacts) {
+        let mut known = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
+        known.insert(facts.name.clone(), facts);
+    }
+
     /// What is known of this Node.
     fn facts(&self, node: &str) -> NodeFacts {
         let known = self.nodes.read().unwrap_or_else(PoisonError::into_inner);

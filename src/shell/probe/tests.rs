@@ -124,6 +124,8 @@ impl Bench {
             namespace: "ns".to_owned(),
             node: None,
             node_uuid: Some(fixtures::MACHINE.to_owned()),
+            node_provider_id: None,
+            node_addresses: Vec::new(),
             power_off: false,
             off_time_max: Duration::from_secs(5),
             output: Output::Json,

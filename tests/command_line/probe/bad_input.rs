@@ -34,7 +34,7 @@ const CA_ELSEWHERE: &str =
 fn a_file_or_a_flag_that_cannot_be_used_is_one_line() {
     let files = tempfile::tempdir().expect("a directory");
     let file = files.path().join("file.yaml");
-    let table: [(Option<&str>, &[&str], &str); 18] = [
+    let table: [(Option<&str>, &[&str], &str); 19] = [
         (None, &[], "cannot be read"),
         (Some("{"), &[], "is not YAML"),
         (Some("kind: Secret"), &[], "exactly one FenceDevice"),
@@ -47,6 +47,11 @@ fn a_file_or_a_flag_that_cannot_be_used_is_one_line() {
             "--node-uuid",
         ),
         (Some(OF_ONE), &["--power-off", "--yes"], "needs --node-uuid"),
+        (
+            Some(OF_ONE),
+            &["--node-address", "10.0.0"],
+            "--node-address: `10.0.0` must be an IP address",
+        ),
         (
             Some(OF_ONE),
             &["--node", "v"],

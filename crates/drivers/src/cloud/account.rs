@@ -30,7 +30,8 @@ pub struct Pace {
     pub period: Duration,
     /// Requests that may be sent at once after a pause. Half of them are left to fences: with fewer no look in peace time begins.
     pub burst: u32,
-    /// A list of all machines serves probes for so long.
+    /// A page of a list serves probes for so long, and a list is begun no sooner after another one: a minute is once for each probe of a fleet that
+    /// is probed as often.
     pub list_age_max: Duration,
 }
 
@@ -39,7 +40,7 @@ impl Pace {
     pub const USUAL: Self = Self {
         period: Duration::from_millis(50),
         burst: 100,
-        list_age_max: Duration::from_secs(20),
+        list_age_max: Duration::from_mins(1),
     };
 }
 

@@ -3,14 +3,14 @@
 //! A list may be some seconds old, and says less of a machine than the machine's own document does. So it answers for a machine that it shows
 //! running, and that was read whole before; every other one is read by itself. No proof and no command ever rests on it.
 
-use super::io::Io;
-use super::{Machine, MachineId, Provider};
-use crate::DeviceError;
-use fencing_core::reading::{Identity, PowerState};
+mod list;
+
+use super::MachineId;
+use fencing_core::reading::Identity;
+use list::Lists;
+pub use list::Pages;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use tokio::sync::Mutex as Turn;
 
 /// Machines that are remembered: those of Nodes that are gone go once there are so many.
 const MACHINES_MAX: usize = 16_384;
@@ -22,8 +22,8 @@ const RUN_BYTES_MAX: usize = 64;
 /// The machines of an account.
 #[derive(Debug, Default)]
 pub struct Fleet {
-    /// The last list. Whoever fetches one holds this; the others wait for it.
-    listed: Turn<Option<Listed>>,
+    /// What its lists have shown.
+    lists: Lists,
     /// Who each machine was when it was read whole.
     read: Mutex<HashMap<MachineId, Identity>>,
     /// Where each machine may run, for providers that forget it with the machine's end. By its id alone: the addresses of its Node may be others
@@ -79,25 +79,6 @@ impl Places {
     }
 }
 
-/// A list, or why there is none.
-#[derive(Debug)]
-struct Listed {
-    asked: Duration,
-    answered: Duration,
-    machines: Result<HashMap<MachineId, Machine>, DeviceError>,
-}
-
-/// A machine that a list shows running.
-#[derive(Debug, Clone)]
-pub struct Running {
-    /// The machine, as who it was when it was read whole unless the list tells.
-    pub machine: Machine,
-    /// When the list was asked for, since boot.
-    pub asked: Duration,
-    /// When it was there.
-    pub answered: Duration,
-}
-
 impl Fleet {
     /// Who this machine is, by a reading of itself.
     pub fn note(&self, id: &MachineId, identity: &Identity) {
@@ -134,57 +115,6 @@ impl Fleet {
     /// Where the machine may run, as far as this process knows.
     pub fn places_of(&self, id: &MachineId) -> Places {
         self.places().get(&id.id).cloned().unwrap_or_default()
-    }
-
-    /// The machine, if the list of now shows it running; none: it has to be read by itself.
-    ///
-    /// # Errors
-    /// The provider has no time for a list now.
-    pub async fn running<P: Provider>(
-        &self,
-        provider: &P,
-        io: &mut Io,
-        id: &MachineId,
-    ) -> Result<Option<Running>, DeviceError> {
-        let Some(identity) = self.read().get(id).cloned() else {
-            return Ok(None);
-        };
-        let mut listed = self.listed.lock().await;
-        let now = io.now();
-        let is_recent = |it: &&Listed| now.saturating_sub(it.answered) < P::PACE.list_age_max;
-        if listed.as_ref().filter(is_recent).is_none() {
-            let ids: Vec<MachineId> = self.read().keys().cloned().collect();
-            let machines = provider.fleet(io, &ids).await;
-            *listed = Some(Listed {
-                asked: now,
-                answered: io.now(),
-                machines: machines.map(|all| all.into_iter().collect()),
-            });
-        }
-        let Some(listed) = listed.as_ref() else {
-            return Ok(None);
-        };
-        let machines = match &listed.machines {
-            Ok(machines) => machines,
-            // Who is told to ask less does not ask for each by itself instead.
-            Err(error @ DeviceError::Busy { .. }) => return Err(error.clone()),
-            Err(_) => return Ok(None),
-        };
-        let machine = machines
-            .get(id)
-            .filter(|it| it.said.state == PowerState::On)
-            .cloned();
-        Ok(machine.map(|machine| Running {
-            machine: Machine {
-                identity: match machine.identity == Identity::default() {
-                    true => identity,
-                    false => machine.identity,
-                },
-                ..machine
-            },
-            asked: listed.asked,
-            answered: listed.answered,
-        }))
     }
 
     fn places(&self) -> MutexGuard<'_, HashMap<String, Places>> {

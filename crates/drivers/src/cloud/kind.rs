@@ -57,8 +57,14 @@ pub trait CloudKind: Sync {
 pub(super) fn is_checked(settings: &impl CloudKind) -> bool {
     settings.address().is_ok_and(|at| match at.plaintext {
         true => at.literal().is_some_and(|ip| ip.is_loopback()),
-        false => settings.certificate().verification == TlsVerification::Full,
+        false => is_known_to_the_system(settings.certificate()),
     })
+}
+
+/// Is the certificate checked in full, by the authorities of the operator's own system? One of the settings may sign for any name, and whoever holds
+/// its key may then answer for the provider.
+pub(super) fn is_known_to_the_system(certificate: &TlsSettings) -> bool {
+    certificate.verification == TlsVerification::Full && certificate.ca_ref.is_none()
 }
 
 /// Settings that have an `address` and `tls`: their page, the keys of their Secret, and their name.

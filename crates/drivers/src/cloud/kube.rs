@@ -4,6 +4,7 @@
 //! of an answer that names it: an API server answers 404 too for a group that it does not serve now.
 
 mod kept;
+mod lists;
 
 use super::errors::{Answers, Meaning, Row, row};
 use super::io::Io;
@@ -13,9 +14,11 @@ use crate::address::Address;
 use crate::credentials::{Credentials, KUBECONFIG, KUBECONFIG_TOKEN};
 use crate::error::printable;
 use crate::http::{Call, Reply};
+use crate::json::Few;
 use http::header::AUTHORIZATION;
 use http::{Method, StatusCode};
-use kept::{FEW, Few, Review, Status, short};
+use kept::{FEW, Review, Status, short};
+pub(super) use lists::{List, heads, list};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -25,15 +28,8 @@ use std::collections::BTreeMap;
 pub(super) const KEYS: [&str; 1] = KUBECONFIG;
 /// Longest object in bytes: a Node with all of its annotations takes some 300,000.
 const OBJECT_BYTES_MAX: usize = 512 << 10;
-/// Objects of one page of a list, pages that are asked for, the longest of them in bytes, and all of them together: a pod takes some 30,000.
-const PAGE: usize = FEW;
-const PAGES_MAX: usize = 40;
-const PAGE_BYTES_MAX: usize = 4 << 20;
-const LIST_BYTES_MAX: usize = 32 << 20;
 /// Deepest nesting of a document: what is not asked for in it is skipped, and a reader that skips has no limit of its own.
 const DEPTH_MAX: usize = 64;
-/// Longest mark of where the next page begins.
-const MARK_BYTES_MAX: usize = 2048;
 /// Longest name of an object (RFC 1123).
 const NAME_BYTES_MAX: usize = 253;
 
@@ -82,7 +78,7 @@ pub(super) struct Meta {
     pub(super) deletion_timestamp: Option<String>,
     #[serde(default, deserialize_with = "kept::used")]
     pub(super) annotations: Option<BTreeMap<String, String>>,
-    pub(super) owner_references: Option<Few<Owner>>,
+    pub(super) owner_references: Option<Few<Owner, FEW>>,
 }
 
 /// Whose an object is.
@@ -102,30 +98,6 @@ pub(super) trait Object: DeserializeOwned {
 
     /// Its metadata.
     fn meta(&self) -> &Meta;
-}
-
-/// A list, as it was at one moment.
-#[derive(Debug)]
-pub(super) struct List<T> {
-    /// The moment.
-    pub(super) version: String,
-    /// All of its objects.
-    pub(super) items: Vec<T>,
-}
-
-#[derive(Deserialize)]
-struct Page<T> {
-    kind: String,
-    metadata: PageMeta,
-    items: Few<T>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PageMeta {
-    resource_version: String,
-    #[serde(rename = "continue")]
-    mark: Option<String>,
 }
 
 /// Which object a path leads to, as a `Status` names it.
@@ -264,55 +236,6 @@ fn depth(document: &[u8]) -> usize {
         deepest = deepest.max(depth);
     }
     deepest
-}
-
-/// All objects of a list, page by page as they were at one moment. One that does not end is no list: what is missing may be what counts.
-///
-/// # Errors
-/// It is not known as a whole.
-pub(super) async fn list<T: Object>(
-    io: &mut Io,
-    path: &str,
-    selector: &str,
-    answers: &Answers,
-) -> Result<List<T>, DeviceError> {
-    let at = io.main();
-    let (mut items, mut version, mut mark) = (Vec::new(), String::new(), String::new());
-    let mut bytes = 0_usize;
-    for _ in 0..PAGES_MAX {
-        let page = format!("{path}?limit={PAGE}{selector}{mark}");
-        let call = authorised(io, Call::new(Method::GET, &page))?;
-        let call = call.with_body_of_at_most(PAGE_BYTES_MAX);
-        let reply = io.read(&at, &call, StatusCode::OK, answers).await?;
-        bytes += reply.body.as_deref().unwrap_or_default().len();
-        if bytes > LIST_BYTES_MAX {
-            let problem = format!("{path} has more than {LIST_BYTES_MAX} bytes");
-            return Err(io.protocol(&at, &problem));
-        }
-        let page: Page<T> = parsed(io, reply)?;
-        if page.kind != format!("{}List", T::KIND) {
-            let kind = printable(&page.kind, 40);
-            return Err(io.protocol(&at, &format!("{path} is a {kind}, no list of {}", T::KIND)));
-        }
-        items.extend(page.items.0);
-        version = page.metadata.resource_version;
-        match page.metadata.mark.filter(|mark| !mark.is_empty()) {
-            None => return Ok(List { version, items }),
-            Some(next) if is_mark(&next) => mark = format!("&continue={next}"),
-            Some(_) => return Err(io.protocol(&at, "its `continue` is not Base64")),
-        }
-    }
-    let (count, version) = (items.len(), printable(&version, 20));
-    let problem = format!("{path} has more than {count} objects (version {version})");
-    Err(io.protocol(&at, &problem))
-}
-
-/// Base64 for URLs, which needs no escape in a query.
-fn is_mark(text: &str) -> bool {
-    text.len() <= MARK_BYTES_MAX
-        && text
-            .bytes()
-            .all(|it| it.is_ascii_alphanumeric() || b"-_".contains(&it))
 }
 
 /// What of these the account is not allowed, as the API server itself says. Where it does not say, nothing stands in the way.

@@ -42,6 +42,7 @@ use crate::tls::{self, CertificateCheck};
 use crate::{DeviceError, FenceDriver, FenceSession, NodeFacts, Parts};
 use account::{Account, Pace};
 use fencing_core::reading::Identity;
+use fleet::Pages;
 use io::Io;
 use kind::Fields;
 use operation::{Follow, Operation};
@@ -175,17 +176,18 @@ pub trait Provider: fmt::Debug + Send + Sync + Sized + 'static {
         machine: &Machine,
     ) -> impl Future<Output = Result<Sent, DeviceError>> + Send;
 
-    /// Of these the machines that a list of the provider has, in as few calls as that takes. Such a list may be some seconds old, so it serves
-    /// probes alone; what it leaves out is read by itself.
+    /// Of these the machines that a list of the provider has, page by page, in as few calls as that takes. Such a list may be some seconds old, so
+    /// it serves probes alone; what it leaves out is read by itself.
     ///
     /// # Errors
-    /// [`DeviceError`]; there is no list then.
+    /// [`DeviceError`]; the pages before it count.
     fn fleet(
         &self,
         _io: &mut Io,
         _ids: &[MachineId],
-    ) -> impl Future<Output = Result<Vec<(MachineId, Machine)>, DeviceError>> + Send {
-        async { Ok(Vec::new()) }
+        _pages: &mut Pages<'_>,
+    ) -> impl Future<Output = Result<(), DeviceError>> + Send {
+        async { Ok(()) }
     }
 
     /// Where an operation stands.
@@ -265,6 +267,16 @@ impl<P: Provider> Cloud<P> {
             command_timeout: parts.command_timeout,
             clock,
         }))
+    }
+
+    /// The requests of one session, or of one list.
+    fn io(&self) -> Io {
+        let (target, account) = (Arc::clone(&self.target), Arc::clone(&self.account));
+        let io = Io::new(target, account, self.clock);
+        match P::HAS_PACKETS {
+            true => io.with_packets(),
+            false => io,
+        }
     }
 }
 

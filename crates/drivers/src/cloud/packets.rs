@@ -121,14 +121,39 @@ impl Packets {
         Ok(self.state != State::Ready)
     }
 
-    /// The one byte that some peers say first; none: they have closed the connection instead, whose handshake had ended well.
-    pub async fn greeting(&mut self) -> Option<u8> {
-        let mut stream = self.stream.take()?;
+    /// The one byte that some peers say first.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when the connection ended instead, whose handshake had ended well. A peer that goes down ends it like one that does not accept
+    /// our certificate, so that it was refused is believed of a TLS alert alone: what counts as a wrong login is not tried again soon.
+    pub async fn greeting(&mut self) -> Result<u8, DeviceError> {
+        let Some(mut stream) = self.stream.take() else {
+            return Err(self.broken("it was closed"));
+        };
         self.state = State::Greeting;
         self.sent = true;
-        let byte = stream.read_u8().await.ok()?;
+        let byte = stream
+            .read_u8()
+            .await
+            .map_err(|error| self.unwelcome(&error))?;
         self.stream = Some(stream);
-        Some(byte)
+        Ok(byte)
+    }
+
+    /// Why there was no greeting.
+    fn unwelcome(&self, error: &io::Error) -> DeviceError {
+        match refused_by(error) {
+            Some(alert) => DeviceError::AuthFailed {
+                endpoint: self.target.address.to_string(),
+                said: format!("TLS alert {alert} to the certificate"),
+            },
+            None => {
+                let problem = format!(
+                    "it closed the connection before its greeting ({error}): it was ending, or does not accept the certificate"
+                );
+                unreachable(&self.target.address, problem)
+            }
+        }
     }
 
     /// It takes questions from now on.
@@ -205,6 +230,25 @@ impl Packets {
     }
 }
 
+/// The alert by which a peer has refused our certificate. Source: RFC 8446, section 6.2.
+fn refused_by(error: &io::Error) -> Option<u8> {
+    use rustls::AlertDescription as Alert;
+    const REFUSALS: [Alert; 8] = [
+        Alert::BadCertificate,
+        Alert::UnsupportedCertificate,
+        Alert::CertificateRevoked,
+        Alert::CertificateExpired,
+        Alert::CertificateUnknown,
+        Alert::UnknownCA,
+        Alert::AccessDenied,
+        Alert::CertificateRequired,
+    ];
+    match error.get_ref()?.downcast_ref::<rustls::Error>()? {
+        rustls::Error::AlertReceived(alert) => REFUSALS.contains(alert).then(|| u8::from(*alert)),
+        _ => None,
+    }
+}
+
 impl Io {
     /// The same for a provider that does not speak HTTP: it has one connection, to the address in the settings.
     #[must_use]
@@ -238,5 +282,25 @@ impl Io {
             Purpose::Check | Purpose::Command => account.count(),
         }
         self.packets()?.exchange(purpose, packet, read).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::AlertDescription as Alert;
+
+    #[test]
+    fn only_an_alert_about_the_certificate_is_a_refusal() {
+        let of = |alert| {
+            let error = rustls::Error::AlertReceived(alert);
+            refused_by(&io::Error::new(io::ErrorKind::InvalidData, error))
+        };
+        assert_eq!(of(Alert::UnknownCA), Some(48));
+        assert_eq!(of(Alert::CertificateRequired), Some(116));
+        assert_eq!(of(Alert::InternalError), None);
+        assert_eq!(of(Alert::CloseNotify), None);
+        assert_eq!(refused_by(&io::ErrorKind::UnexpectedEof.into()), None);
+        assert_eq!(refused_by(&io::ErrorKind::ConnectionReset.into()), None);
     }
 }

@@ -11,8 +11,19 @@ use crate::resolve::unreachable;
 use crate::{Command, DeviceError, Extent, FenceSession, OffOutcome, OnOutcome, Probe};
 use fencing_core::reading::{Identity, Reading, usable_uuid};
 use futures::future::{BoxFuture, FutureExt};
+use jiff::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// What a look in peace time has found.
+struct Look {
+    reading: Reading,
+    machine: Machine,
+    /// What stands in the way of a power-off.
+    off_denied: Option<DeviceError>,
+    /// When the provider's certificate expires.
+    expiry: Option<Timestamp>,
+}
 
 /// A conversation with the provider.
 #[derive(Debug)]
@@ -75,7 +86,12 @@ impl<P: Provider> FenceSession for Session<P> {
         let limit = self.limit(self.driver.call_timeout);
         async move {
             let outcome = limit.on(self.look(extent)).await;
-            let (reading, machine, off_denied) = self.concluded(outcome)?;
+            let Look {
+                reading,
+                machine,
+                off_denied,
+                expiry,
+            } = self.concluded(outcome)?;
             Ok(Probe {
                 reading,
                 vendor: None,
@@ -83,7 +99,7 @@ impl<P: Provider> FenceSession for Session<P> {
                 firmware: None,
                 power_restore_policy: None,
                 restarter: machine.restarter.map(|it| self.io.shown(&it)),
-                certificate_expiry: self.io.expiry().filter(|_| self.driver.dates_count),
+                certificate_expiry: expiry.filter(|_| self.driver.dates_count),
                 off_denied,
                 cipher_suites: Vec::new(),
                 clock: None,
@@ -96,13 +112,8 @@ impl<P: Provider> FenceSession for Session<P> {
 impl<P: Provider> Session<P> {
     /// A session without a connection.
     pub(super) fn new(driver: Arc<Cloud<P>>) -> Self {
-        let (target, account) = (Arc::clone(&driver.target), Arc::clone(&driver.account));
-        let io = Io::new(target, account, driver.clock);
         Self {
-            io: match P::HAS_PACKETS {
-                true => io.with_packets(),
-                false => io,
-            },
+            io: driver.io(),
             prepared: None,
             seen: None,
             place: None,
@@ -111,27 +122,31 @@ impl<P: Provider> Session<P> {
     }
 
     /// The machine by a list, if that is enough and shows it running, or by itself.
-    async fn look(
-        &mut self,
-        extent: Extent,
-    ) -> Result<(Reading, Machine, Option<DeviceError>), DeviceError> {
+    async fn look(&mut self, extent: Extent) -> Result<Look, DeviceError> {
         let (driver, account) = (Arc::clone(&self.driver), Arc::clone(&self.io.account));
         if extent == Extent::Listed {
-            let running = account
-                .fleet
-                .running(&driver.provider, &mut self.io, &driver.id);
-            if let Some(it) = running.await? {
-                let reading = self.reading(&it.machine, it.asked, it.answered);
-                return Ok((reading, it.machine, None));
+            if let Some(it) = account.fleet.running(&driver).await? {
+                let page = it.page;
+                return Ok(Look {
+                    reading: self.reading(&it.machine, page.asked, page.answered),
+                    machine: it.machine,
+                    off_denied: None,
+                    expiry: page.expiry,
+                });
             }
         }
         let (reading, machine) = self.read().await?;
-        let denied = driver.provider.off_denied(&mut self.io, &machine).await;
+        let off_denied = driver.provider.off_denied(&mut self.io, &machine).await;
         // One that cannot be fenced is not to be shown by a list, which does not tell that.
-        if denied.is_none() {
+        if off_denied.is_none() {
             account.fleet.note(&driver.id, &machine.identity);
         }
-        Ok((reading, machine, denied))
+        Ok(Look {
+            reading,
+            machine,
+            off_denied,
+            expiry: self.io.expiry(),
+        })
     }
 
     /// The machine as it is now. The state is no older than the first of the requests that it takes.
@@ -240,7 +255,13 @@ impl<P: Provider> Session<P> {
     ) -> Result<OffOutcome, DeviceError> {
         let (time, driver) = (self.driver.command_timeout, Arc::clone(&self.driver));
         let end = operation::end(&driver.provider, &mut self.io, operation);
-        let problem = match tokio::time::timeout(time, end).await {
+        // A guest that is asked first outlasts the time of one command: nothing has failed then.
+        let read = "its outcome is read from the power";
+        let still = match command {
+            Command::Off => "the readings say when it is off",
+            Command::On => "the readings say when it is on",
+        };
+        let (problem, way_out) = match tokio::time::timeout(time, end).await {
             Ok(Follow::Done) => return Ok(OffOutcome::Accepted),
             Ok(Follow::Already(said)) => {
                 let said = self.io.shown(&said);
@@ -252,15 +273,13 @@ impl<P: Provider> Session<P> {
                     problem: self.io.shown(&words),
                 });
             }
-            Ok(Follow::Failed(words)) => words,
-            Ok(Follow::Running) | Err(_) => format!("it has not ended within {time:?}"),
+            Ok(Follow::Failed(words)) => (format!("was taken, and {words}"), read),
+            Ok(Follow::Running) | Err(_) => (format!("is still under way after {time:?}"), still),
         };
         Ok(OffOutcome::Unknown(DeviceError::Declined {
             endpoint: self.endpoint(),
-            problem: self
-                .io
-                .shown(&format!("the {} was taken, and {problem}", command.word())),
-            way_out: "its outcome is read from the power".to_owned(),
+            problem: self.io.shown(&format!("the {} {problem}", command.word())),
+            way_out: way_out.to_owned(),
         }))
     }
 

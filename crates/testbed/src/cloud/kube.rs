@@ -1,6 +1,6 @@
 //! What the API servers of our own have in common: who is let in, how they refuse, and lists in pages.
 
-use http::header::AUTHORIZATION;
+use http::header::{ACCEPT, AUTHORIZATION};
 use serde_json::{Value, json};
 
 use super::View;
@@ -20,6 +20,8 @@ pub const KUBECONFIG: &str = "apiVersion: v1\nkind: Config\ncurrent-context: inf
     contexts: [{name: infra, context: {cluster: infra, user: fence}}]\n\
     users: [{name: fence, user: {token: eyJhbGciOiJSUzI1NiJ9-infra-token}}]\n";
 
+/// The kind of a list of metadata alone.
+const HEADS: &str = "PartialObjectMetadataList";
 /// Where an account asks what it may do.
 pub const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
@@ -86,8 +88,17 @@ pub(super) fn list(kind: &str, items: impl Iterator<Item = Value>, view: &View<'
         of("limit").unwrap_or(usize::MAX),
         of("continue").unwrap_or(0),
     );
+    let accepts = view.head.headers.get(ACCEPT);
+    let accepts = accepts.and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let is_heads = accepts.contains(HEADS);
+    // Metadata alone, where that is what is accepted.
+    let shown = |item: Value| match is_heads {
+        true => json!({"metadata": item["metadata"]}),
+        false => item,
+    };
+    let kind = if is_heads { HEADS } else { kind };
     let mut rest = items.skip(begin);
-    let page: Vec<Value> = rest.by_ref().take(size).collect();
+    let page: Vec<Value> = rest.by_ref().take(size).map(shown).collect();
     let mut metadata = json!({"resourceVersion": "100"});
     if rest.next().is_some() {
         metadata["continue"] = json!((begin + page.len()).to_string());

@@ -103,8 +103,15 @@ impl Kubevirt {
                 let is_there = move |number: &usize| {
                     *number > 0 || view.is_on || view.beside == Beside::AtWork
                 };
+                let query = view.head.uri.query().unwrap_or_default();
+                let named = query.split_once("fieldSelector=metadata.name%3D");
+                let named = named.map(|(_, name)| name.to_owned());
+                let is_it = move |it: &Value| {
+                    let name = it["metadata"]["name"].as_str();
+                    named.as_deref().is_none_or(|named| name == Some(named))
+                };
                 let pods = all.filter(is_there).map(|it| pod(it, view));
-                kube::list("PodList", pods, view)
+                kube::list("PodList", pods.filter(is_it), view)
             }
             _ => match named(path, VMIS) {
                 Some(name) => match self.number(name, view).filter(has_run) {

@@ -104,7 +104,7 @@ pub(super) async fn signer(aws: &Aws, io: &mut Io) -> Result<Signer, DeviceError
     if !aws.is_checked {
         return Err(DeviceError::Settings {
             field: "aws.tls.verification",
-            problem: "it must be Full for the role of the operator's pod; set that, or name a Secret in `credentialsRef`"
+            problem: "it must be Full, without `caRef`, for the role of the operator's pod; set that, or name a Secret in `credentialsRef`"
                 .to_owned(),
         });
     }

@@ -10,6 +10,7 @@ mod region;
 mod sign;
 
 use super::account::Pace;
+use super::fleet::Pages;
 use super::io::Io;
 use super::kind::{CloudKind, Fields, is_checked};
 use super::operation::{Follow, Operation};
@@ -98,7 +99,7 @@ impl Provider for Aws {
     const PACE: Pace = Pace {
         period: Duration::from_millis(100),
         burst: 50,
-        list_age_max: Duration::from_secs(20),
+        list_age_max: Duration::from_mins(1),
     };
 
     fn given(self, surroundings: &Surroundings) -> Self {
@@ -193,12 +194,12 @@ impl Provider for Aws {
         &self,
         io: &mut Io,
         ids: &[MachineId],
-    ) -> Result<Vec<(MachineId, Machine)>, DeviceError> {
-        let mut found = Vec::new();
+        pages: &mut Pages<'_>,
+    ) -> Result<(), DeviceError> {
         for ids in ids.chunks(LISTED_MAX) {
-            self.list(io, ids, &mut found).await?;
+            self.list(io, ids, pages).await?;
         }
-        Ok(found)
+        Ok(())
     }
 
     /// A command has no operation: its answer names the state that the instance is in now.
@@ -213,7 +214,7 @@ impl Aws {
         &self,
         io: &mut Io,
         ids: &[MachineId],
-        found: &mut Vec<(MachineId, Machine)>,
+        pages: &mut Pages<'_>,
     ) -> Result<(), DeviceError> {
         let by_id: HashMap<&str, &MachineId> = ids.iter().map(|id| (id.id.as_str(), id)).collect();
         let names: Vec<String> = (1..=ids.len())
@@ -232,13 +233,13 @@ impl Aws {
             fields.extend(next.as_deref().map(|it| ("NextToken", it)));
             let answer = self.ask(io, "DescribeInstances", &fields).await?;
             let (instances, token) = understood(io, &io.main(), facts::instances(&answer))?;
-            for instance in instances {
+            let found = instances.into_iter().filter_map(|instance| {
                 let id = by_id.get(instance.id.as_str()).copied();
                 // One that is not the Node's any more is read by itself, and says why.
-                if let Some(id) = id.filter(|id| instance.check(id).is_ok()) {
-                    found.push((id.clone(), machine(io, instance)));
-                }
-            }
+                let id = id.filter(|id| instance.check(id).is_ok())?;
+                Some((id.clone(), machine(io, instance)))
+            });
+            pages.add(io, found);
             next = token;
             if next.is_none() {
                 break;

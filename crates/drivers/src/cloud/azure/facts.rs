@@ -1,10 +1,10 @@
 //! What the answers of Azure mean. Pure, and total over any JSON.
 
-use super::super::kind::split;
 use super::super::operation::Follow;
 use super::super::words::{Said, Word};
-use crate::address::Address;
+use super::places::SCALE_SETS;
 use crate::error::printable;
+use crate::json::{Any, Few, Object, Text};
 use fencing_core::reading::PowerState;
 use serde::Deserialize;
 use serde_json::Value;
@@ -24,24 +24,21 @@ const POWER: [Word; 6] = [
 const SETTLED: &str = "succeeded";
 /// Longest text of a machine that is kept.
 const TEXT_CHARACTERS_MAX: usize = 63;
-/// Longest link that is followed: that of an operation has a certificate in it.
-const LINK_BYTES_MAX: usize = 16 << 10;
+/// Statuses of one machine, and machines of one page.
+const STATUSES_MAX: usize = 64;
+const PAGE_MAX: usize = 2000;
 /// Longest token, and the longest life that is believed.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
 const LIFE_MAX: Duration = Duration::from_hours(24);
-
-const PROVIDER: &str = "microsoft.compute";
-const MACHINES: &str = "virtualmachines";
-const SCALE_SETS: &str = "virtualmachinescalesets";
 
 /// A virtual machine, or an instance of a scale set.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct Vm {
     pub(super) id: String,
     #[serde(default)]
-    tags: Value,
+    tags: Object<Tags>,
     #[serde(default)]
-    sku: Value,
+    sku: Object<Named>,
     properties: Properties,
 }
 
@@ -51,19 +48,46 @@ struct Properties {
     vm_id: Option<String>,
     instance_view: Option<View>,
     #[serde(default)]
-    additional_capabilities: Value,
+    additional_capabilities: Object<Capabilities>,
     #[serde(default)]
-    hardware_profile: Value,
+    hardware_profile: Object<Profile>,
     #[serde(default)]
-    virtual_machine_scale_set: Value,
+    virtual_machine_scale_set: Object<Named>,
     #[serde(default)]
-    priority: Value,
+    priority: Text,
+}
+
+/// The tag of AKS.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct Tags {
+    #[serde(rename = "aks-managed-poolName")]
+    pool: Text,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct Named {
+    id: Text,
+    name: Text,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Capabilities {
+    hibernation_enabled: Any,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Profile {
+    vm_size: Text,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 struct View {
     #[serde(default)]
-    statuses: Vec<Status>,
+    statuses: Few<Status, STATUSES_MAX>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -75,7 +99,7 @@ struct Status {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Page {
-    pub(super) value: Vec<Vm>,
+    pub(super) value: Few<Vm, PAGE_MAX>,
     pub(super) next_link: Option<String>,
 }
 
@@ -101,132 +125,6 @@ struct Permission {
     actions: Vec<String>,
     #[serde(default)]
     not_actions: Vec<String>,
-}
-
-/// Where a machine stands, by a provider ID.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Resource {
-    /// Its ID in lower case, without a slash before it.
-    pub(super) id: String,
-    pub(super) subscription: String,
-    pub(super) group: String,
-}
-
-/// The machine of `azure:///subscriptions/S/resourceGroups/G/providers/Microsoft.Compute/` and `virtualMachines/N`, or
-/// `virtualMachineScaleSets/SET/virtualMachines/NUMBER`. Azure tells no upper case from lower case.
-pub(super) fn resource(provider_id: &str) -> Option<Resource> {
-    let id = provider_id.strip_prefix("azure:///")?.to_ascii_lowercase();
-    let parts: Vec<&str> = id.split('/').collect();
-    let (subscription, group, names) = match *parts.as_slice() {
-        [
-            "subscriptions",
-            subscription,
-            "resourcegroups",
-            group,
-            "providers",
-            PROVIDER,
-            MACHINES,
-            name,
-        ] => (subscription, group, [group, name]),
-        [
-            "subscriptions",
-            subscription,
-            "resourcegroups",
-            group,
-            "providers",
-            PROVIDER,
-            SCALE_SETS,
-            set,
-            MACHINES,
-            number,
-        ] if is_number(number) => (subscription, group, [group, set]),
-        _ => return None,
-    };
-    let is_right = is_guid(subscription) && names.into_iter().all(is_name);
-    let (subscription, group) = (subscription.to_owned(), group.to_owned());
-    is_right.then_some(Resource {
-        id,
-        subscription,
-        group,
-    })
-}
-
-fn is_guid(text: &str) -> bool {
-    let is_right = |(at, byte): (usize, u8)| match at {
-        8 | 13 | 18 | 23 => byte == b'-',
-        _ => byte.is_ascii_hexdigit(),
-    };
-    text.len() == 36 && text.bytes().enumerate().all(is_right)
-}
-
-fn is_number(text: &str) -> bool {
-    (1..=10).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// May it be put into a path as it is? None ends with a dot or has two of them, so that none leads upward.
-pub(super) fn is_name(text: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.()".contains(&byte);
-    let leads_upward = text.ends_with('.') || text.contains("..");
-    (1..=90).contains(&text.len()) && text.bytes().all(is_plain) && !leads_upward
-}
-
-/// The list that has this machine with its power: its path, and what is asked for there. That of virtual machines has all of a subscription, and
-/// none of a scale set whose instances have numbers.
-pub(super) fn list_of(id: &str) -> Option<(String, &'static str)> {
-    match id.split_once(&format!("/{SCALE_SETS}/")) {
-        Some((group, rest)) => {
-            let set = rest.split('/').next()?;
-            let path = format!("/{group}/{SCALE_SETS}/{set}/{MACHINES}");
-            Some((path, "$expand=instanceView"))
-        }
-        None => {
-            let subscription = subscription_of(id)?;
-            let path = format!("/subscriptions/{subscription}/providers/{PROVIDER}/{MACHINES}");
-            Some((path, "statusOnly=true"))
-        }
-    }
-}
-
-/// Below it lie the operations of a machine.
-pub(super) fn operations_of(id: &str) -> Option<String> {
-    let subscription = subscription_of(id)?;
-    Some(format!(
-        "/subscriptions/{subscription}/providers/{PROVIDER}/locations/"
-    ))
-}
-
-/// The right to power this machine off.
-pub(super) fn power_off_of(id: &str) -> &'static str {
-    match id.contains(&format!("/{SCALE_SETS}/")) {
-        true => "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/powerOff/action",
-        false => "Microsoft.Compute/virtualMachines/powerOff/action",
-    }
-}
-
-fn subscription_of(id: &str) -> Option<&str> {
-    let rest = id.trim_start_matches('/').strip_prefix("subscriptions/")?;
-    rest.split('/').next()
-}
-
-/// The path of a link that the other side gives: it is followed at this address and below this path alone, so that a token goes nowhere else.
-///
-/// # Errors
-/// It leads elsewhere, in words.
-pub(super) fn path_of(link: &str, own: &Address, below: &str) -> Result<String, String> {
-    let (origin, path) = split(link);
-    let is_own = Address::parse(origin).is_ok_and(|it| it == *own);
-    let start = path.get(..below.len());
-    let is_below = start.is_some_and(|it| it.eq_ignore_ascii_case(below));
-    let is_plain = path.len() <= LINK_BYTES_MAX
-        && path.bytes().all(|byte| byte.is_ascii_graphic())
-        && !path.contains("..");
-    match is_own && is_below && is_plain {
-        true => Ok(path.to_owned()),
-        false => Err(format!(
-            "it leads to {}, which is not followed",
-            printable(link, 100)
-        )),
-    }
 }
 
 impl Vm {
@@ -262,11 +160,8 @@ impl Vm {
         let hibernation = self.codes("HibernationState/");
         let word = (!power.is_empty()).then(|| power.join(", "));
         let is_settled = provisioning.first() == Some(&SETTLED) && provisioning.len() == 1;
-        let enabled = self
-            .properties
-            .additional_capabilities
-            .get("hibernationEnabled");
-        let may_hibernate = !matches!(enabled, None | Some(Value::Null | Value::Bool(false)));
+        let Object(capabilities) = &self.properties.additional_capabilities;
+        let Any(may_hibernate) = capabilities.hibernation_enabled;
         let shown = match provisioning.is_empty() {
             true => "not shown".to_owned(),
             false => provisioning.join(", "),
@@ -286,24 +181,19 @@ impl Vm {
     /// What is behind this beginning of its statuses.
     fn codes(&self, kind: &str) -> Vec<&str> {
         let view = self.properties.instance_view.iter();
-        let codes = view.flat_map(|it| &it.statuses);
+        let codes = view.flat_map(|it| &it.statuses.0);
         codes.filter_map(|it| it.code.strip_prefix(kind)).collect()
     }
 
     /// What starts it again, or puts another one in its place.
     pub(super) fn restarter(&self) -> Option<String> {
-        if let Some(pool) = self
-            .tags
-            .get("aks-managed-poolName")
-            .and_then(Value::as_str)
-        {
+        if let Some(pool) = self.tags.0.pool.as_str() {
             return Some(shown(&format!("AKS, node pool {pool}")));
         }
         let key = self.key();
         let by_id = key.split_once(&format!("/{SCALE_SETS}/"));
         let by_id = by_id.and_then(|(_, rest)| rest.split('/').next());
-        let named = self.properties.virtual_machine_scale_set.get("id");
-        let named = named.and_then(Value::as_str);
+        let named = self.properties.virtual_machine_scale_set.0.id.as_str();
         let named = named.and_then(|it| it.rsplit('/').next());
         let set = by_id.or(named)?;
         Some(shown(&format!("scale set {set}")))
@@ -311,9 +201,9 @@ impl Vm {
 
     /// Its size, and whether it is a spot one.
     pub(super) fn model(&self) -> Option<String> {
-        let size = self.properties.hardware_profile.get("vmSize");
-        let size = size.or(self.sku.get("name")).and_then(Value::as_str)?;
-        let is_spot = self.properties.priority == "Spot";
+        let size = self.properties.hardware_profile.0.vm_size.as_str();
+        let size = size.or(self.sku.0.name.as_str())?;
+        let is_spot = self.properties.priority.as_str() == Some("Spot");
         let spot = if is_spot { ", spot" } else { "" };
         Some(shown(&format!("{size}{spot}")))
     }

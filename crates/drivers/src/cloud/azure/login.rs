@@ -8,7 +8,7 @@ use super::super::form::form;
 use super::super::io::Io;
 use super::super::surroundings::{AzureIdentity, AzureNode};
 use super::answers::{NODE, POD, SECRET};
-use super::{Azure, KEYS, facts};
+use super::{Azure, KEYS, facts, places};
 use crate::DeviceError;
 use crate::address::Address;
 use crate::http::Call;
@@ -52,7 +52,7 @@ pub(super) fn known(azure: &Azure, io: &Io) -> Result<Option<Grant>, DeviceError
     if io.credentials().is_nobody() && !azure.is_checked {
         return Err(DeviceError::Settings {
             field: "azure.tls.verification",
-            problem: "it must be Full for an identity of the operator's pod; set that, or name a Secret in `credentialsRef`"
+            problem: "it must be Full, without `caRef`, for an identity of the operator's pod; set that, or name a Secret in `credentialsRef`"
                 .to_owned(),
         });
     }
@@ -111,7 +111,7 @@ async fn of_pod(io: &mut Io, identity: &AzureIdentity) -> Result<(String, Durati
         Some(url) => Address::parse(url)?,
         None => usual(io)?,
     };
-    if !facts::is_name(&identity.tenant) {
+    if !places::is_name(&identity.tenant) {
         return Err(DeviceError::Settings {
             field: "credentialsRef",
             problem: "AZURE_TENANT_ID of the operator's pod is no tenant ID".to_owned(),

@@ -6,8 +6,10 @@
 mod answers;
 mod facts;
 mod login;
+mod places;
 
 use super::account::Pace;
+use super::fleet::Pages;
 use super::io::Io;
 use super::kind::{CloudKind, Fields, is_checked};
 use super::operation::{Follow, Operation};
@@ -79,7 +81,7 @@ impl CloudKind for AzureDriver {
     }
 
     fn check(credentials: &Credentials) -> Result<(), DeviceError> {
-        if !credentials.is_nobody() && !facts::is_name(credentials.value(KEYS[0])) {
+        if !credentials.is_nobody() && !places::is_name(credentials.value(KEYS[0])) {
             let problem = "it is no tenant: take its ID or one of its domains";
             return Err(credentials.refuse(KEYS[0], problem).into());
         }
@@ -93,7 +95,7 @@ impl Provider for Azure {
     const PACE: Pace = Pace {
         period: Duration::from_millis(100),
         burst: 100,
-        list_age_max: Duration::from_secs(30),
+        list_age_max: Duration::from_mins(1),
     };
 
     fn given(self, surroundings: &Surroundings) -> Self {
@@ -104,7 +106,7 @@ impl Provider for Azure {
     }
 
     fn machine(&self, node: &NodeFacts) -> Result<MachineId, DeviceError> {
-        let Some(found) = facts::resource(&node.provider_id) else {
+        let Some(found) = places::resource(&node.provider_id) else {
             let why = "driver `azure` needs azure:///subscriptions/... of a virtual machine";
             return Err(unusable(node, why));
         };
@@ -143,7 +145,7 @@ impl Provider for Azure {
         );
         let reply = self.ask(io, Call::new(Method::GET, &rights)).await.ok()?;
         let found: Permissions = io.typed(at, reply).ok()?;
-        let action = facts::power_off_of(path);
+        let action = places::power_off_of(path);
         (!found.allow(action)).then(|| DeviceError::PermissionDenied {
             endpoint: at.to_string(),
             request: "a power-off".to_owned(),
@@ -160,18 +162,21 @@ impl Provider for Azure {
         &self,
         io: &mut Io,
         ids: &[MachineId],
-    ) -> Result<Vec<(MachineId, Machine)>, DeviceError> {
+        pages: &mut Pages<'_>,
+    ) -> Result<(), DeviceError> {
         let by_id: HashMap<&str, &MachineId> = ids.iter().map(|id| (id.id.as_str(), id)).collect();
-        let lists: BTreeSet<_> = ids.iter().filter_map(|id| facts::list_of(&id.id)).collect();
-        let mut found = Vec::new();
+        let lists: BTreeSet<_> = ids
+            .iter()
+            .filter_map(|id| places::list_of(&id.id))
+            .collect();
         for (path, query) in lists.into_iter().take(LISTS_MAX) {
-            match self.list(io, &path, query, &by_id, &mut found).await {
+            match self.list(io, &path, query, &by_id, pages).await {
                 // The machines of a list that the account may not see are read one by one.
                 Ok(()) | Err(DeviceError::PermissionDenied { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(found)
+        Ok(())
     }
 
     async fn follow(&self, io: &mut Io, operation: &Operation) -> Result<Follow, DeviceError> {
@@ -191,7 +196,7 @@ impl Azure {
         list: &str,
         query: &str,
         by_id: &HashMap<&str, &MachineId>,
-        found: &mut Vec<(MachineId, Machine)>,
+        pages: &mut Pages<'_>,
     ) -> Result<(), DeviceError> {
         let at = io.main();
         let mut path = format!("{list}?{query}&api-version={VERSION}");
@@ -199,15 +204,15 @@ impl Azure {
             let call = Call::new(Method::GET, &path).with_body_of_at_most(PAGE_BYTES_MAX);
             let reply = self.ask(io, call).await?;
             let page: Page = io.listed(&at, reply)?;
-            for vm in page.value {
-                if let Some(id) = by_id.get(vm.key().as_str()) {
-                    found.push(((*id).clone(), machine(io, &vm)));
-                }
-            }
+            let found = page.value.0.iter().filter_map(|vm| {
+                let id = *by_id.get(vm.key().as_str())?;
+                Some((id.clone(), machine(io, vm)))
+            });
+            pages.add(io, found);
             let Some(next) = page.next_link.filter(|next| !next.is_empty()) else {
                 break;
             };
-            let next = facts::path_of(&next, &at, list);
+            let next = places::path_of(&next, &at, list);
             path = next.map_err(|problem| io.protocol(&at, &problem))?;
         }
         Ok(())
@@ -267,9 +272,9 @@ async fn switch(
     };
     let link = reply.headers.get(OPERATION);
     let link = link.and_then(|it| it.to_str().ok());
-    let below = facts::operations_of(path);
+    let below = places::operations_of(path);
     let operation = match link.zip(below) {
-        Some((link, below)) => facts::path_of(link, at, &below),
+        Some((link, below)) => places::path_of(link, at, &below),
         None => Err("it names no operation".to_owned()),
     };
     Ok(match operation {

@@ -277,9 +277,9 @@ fn a_machine_shows_who_it_is_and_what_starts_it_again() {
 #[test]
 fn a_link_is_followed_at_the_same_origin_and_below_its_path_alone() {
     let own = Address::parse("https://management.azure.com").expect("an address");
-    let below = facts::operations_of(&id()).expect("a path");
+    let below = places::operations_of(&id()).expect("a path");
     let path = format!("{below}westeurope/operations/1?api-version=x&c=MII");
-    let follow = |link: &str| facts::path_of(link, &own, &below);
+    let follow = |link: &str| places::path_of(link, &own, &below);
     let right = format!("https://management.azure.com{path}");
     assert_eq!(follow(&right).as_ref(), Ok(&path));
     let with_port = format!("https://management.azure.com:443{path}");
@@ -306,8 +306,8 @@ fn a_link_is_followed_at_the_same_origin_and_below_its_path_alone() {
 
 #[test]
 fn rights_are_read_with_their_wildcards_and_exceptions() {
-    let own = facts::power_off_of(&id());
-    let of_set = facts::power_off_of(&of_scale_set().to_lowercase());
+    let own = places::power_off_of(&id());
+    let of_set = places::power_off_of(&of_scale_set().to_lowercase());
     assert_ne!(own, of_set);
     for (actions, exceptions, is_allowed) in [
         (vec![own], vec![], true),

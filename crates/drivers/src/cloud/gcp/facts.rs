@@ -3,6 +3,8 @@
 use super::super::MachineId;
 use super::super::operation::Follow;
 use super::super::words::{Said, Word};
+use super::PAGE;
+use crate::json::Few;
 use fencing_core::reading::PowerState;
 use serde::Deserialize;
 use std::net::IpAddr;
@@ -22,9 +24,10 @@ const STATUS: [Word; 9] = [
 ];
 /// Type of a disk that is in the host, and that a stop discards.
 const LOCAL_SSD: &str = "SCRATCH";
-/// Metadata by which a managed group marks its instances, and GKE its nodes. Their values are not asked for: there are secrets among them.
-const OF_GROUP: &str = "created-by";
-const OF_GKE: &str = "kube-env";
+/// Interfaces of one instance, and disks; and its metadata, by which a managed group marks its instances, and GKE its nodes. Their values are not
+/// asked for: there are secrets among them.
+const DEVICES_MAX: usize = 256;
+const ITEMS_MAX: usize = 10_000;
 /// Longest name of a project with its domain, and of anything else.
 const PROJECT_CHARACTERS_MAX: usize = 128;
 const NAME_CHARACTERS_MAX: usize = 63;
@@ -38,9 +41,9 @@ pub(super) struct Instance {
     status: String,
     machine_type: Option<String>,
     #[serde(default)]
-    network_interfaces: Vec<Interface>,
+    network_interfaces: Few<Interface, DEVICES_MAX>,
     #[serde(default)]
-    disks: Vec<Disk>,
+    disks: Few<Disk, DEVICES_MAX>,
     #[serde(default)]
     scheduling: Scheduling,
     #[serde(default)]
@@ -74,12 +77,23 @@ struct Scheduling {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 struct Metadata {
     #[serde(default)]
-    items: Vec<Item>,
+    items: Few<Item, ITEMS_MAX>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 struct Item {
-    key: String,
+    key: Key,
+}
+
+/// The keys that mean something here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+enum Key {
+    #[serde(rename = "created-by")]
+    Group,
+    #[serde(rename = "kube-env")]
+    Gke,
+    #[serde(other)]
+    Other,
 }
 
 /// A page of the instances of a zone.
@@ -87,7 +101,7 @@ struct Item {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Page {
     #[serde(default)]
-    pub(super) items: Vec<Instance>,
+    pub(super) items: Few<Instance, PAGE>,
     pub(super) next_page_token: Option<String>,
 }
 
@@ -187,7 +201,7 @@ impl Instance {
 
     /// Is this one of its private addresses? Alias ranges are those of its pods.
     fn has(&self, address: IpAddr) -> bool {
-        let mut texts = self.network_interfaces.iter().flat_map(|it| {
+        let mut texts = self.network_interfaces.0.iter().flat_map(|it| {
             let both = [it.network_ip.as_deref(), it.ipv6_address.as_deref()];
             both.into_iter().flatten()
         });
@@ -197,13 +211,13 @@ impl Instance {
     /// How many disks it has whose content a stop discards.
     pub(super) fn local_ssds(&self) -> usize {
         let is_local = |it: &&Disk| it.kind.as_deref() == Some(LOCAL_SSD);
-        self.disks.iter().filter(is_local).count()
+        self.disks.0.iter().filter(is_local).count()
     }
 
     /// What starts it again, or makes another one in its place.
     pub(super) fn restarter(&self) -> Option<String> {
-        let has = |key: &str| self.metadata.items.iter().any(|it| it.key == key);
-        let found = match (has(OF_GROUP), has(OF_GKE)) {
+        let has = |key: Key| self.metadata.items.0.iter().any(|it| it.key == key);
+        let found = match (has(Key::Group), has(Key::Gke)) {
             (true, true) => "the managed instance group of a GKE node pool, or node auto-repair",
             (true, false) => "a managed instance group",
             (false, _) if self.scheduling.automatic_restart => {

@@ -164,7 +164,7 @@ pub(super) fn judge(gcp: &Gcp, at: &Address) -> Result<(), DeviceError> {
     match is_google || is_loopback {
         true => Ok(()),
         false => Err(unset(format!(
-            "{at} is no host below googleapis.com with a certificate that is checked (`tls.verification: Full`), so it is sent no token of the operator's pod; name a Secret"
+            "{at} is no host below googleapis.com with a certificate that is checked (`tls.verification: Full` without `caRef`), so no token of the pod goes there; name a Secret"
         ))),
     }
 }

@@ -8,8 +8,9 @@ mod facts;
 mod login;
 
 use super::account::Pace;
+use super::fleet::Pages;
 use super::io::Io;
-use super::kind::{CloudKind, Fields};
+use super::kind::{CloudKind, Fields, is_known_to_the_system};
 use super::operation::{Follow, Operation};
 use super::spelling::is_called;
 use super::surroundings::Surroundings;
@@ -19,7 +20,7 @@ use crate::http::{Call, Reply};
 use crate::{DeviceError, NodeFacts};
 use answers::{ANSWERS, RIGHT};
 use facts::{Instance, Page, Permitted, ZoneOperation};
-use fencing_api::device::{GcpDriver, LocalSsd, TlsSettings, TlsVerification};
+use fencing_api::device::{GcpDriver, LocalSsd, TlsSettings};
 use fencing_core::reading::Identity;
 use http::{Method, StatusCode};
 use serde_json::json;
@@ -73,7 +74,7 @@ impl CloudKind for GcpDriver {
         Gcp {
             project: self.project.clone(),
             discards: self.local_ssd == LocalSsd::Discard,
-            is_checked: self.tls.verification == TlsVerification::Full,
+            is_checked: is_known_to_the_system(&self.tls),
             surroundings: Surroundings::default(),
         }
     }
@@ -92,7 +93,7 @@ impl Provider for Gcp {
     const PACE: Pace = Pace {
         period: Duration::from_millis(200),
         burst: 100,
-        list_age_max: Duration::from_secs(20),
+        list_age_max: Duration::from_mins(1),
     };
 
     fn given(self, surroundings: &Surroundings) -> Self {
@@ -170,17 +171,17 @@ impl Provider for Gcp {
         &self,
         io: &mut Io,
         ids: &[MachineId],
-    ) -> Result<Vec<(MachineId, Machine)>, DeviceError> {
+        pages: &mut Pages<'_>,
+    ) -> Result<(), DeviceError> {
         let mut zones: BTreeMap<String, HashMap<&str, &MachineId>> = BTreeMap::new();
         for id in ids {
             let (zone, name) = zone_of(io, id)?;
             zones.entry(zone).or_default().insert(name, id);
         }
-        let mut found = Vec::new();
         for (zone, by_name) in zones {
-            self.list(io, &zone, &by_name, &mut found).await?;
+            self.list(io, &zone, &by_name, pages).await?;
         }
-        Ok(found)
+        Ok(())
     }
 
     async fn follow(&self, io: &mut Io, operation: &Operation) -> Result<Follow, DeviceError> {
@@ -212,7 +213,7 @@ impl Gcp {
         io: &mut Io,
         zone: &str,
         by_name: &HashMap<&str, &MachineId>,
-        found: &mut Vec<(MachineId, Machine)>,
+        pages: &mut Pages<'_>,
     ) -> Result<(), DeviceError> {
         let list =
             format!("{zone}/instances?maxResults={PAGE}&fields=items({FIELDS}),nextPageToken");
@@ -220,13 +221,13 @@ impl Gcp {
         for _ in 0..PAGES_MAX {
             let reply = self.ask(io, Call::new(Method::GET, &path)).await?;
             let page: Page = io.listed(&io.main(), reply)?;
-            for instance in page.items {
+            let found = page.items.0.iter().filter_map(|instance| {
                 let id = by_name.get(instance.name.as_str()).copied();
                 // One that is not the Node's any more is read by itself, and says why.
-                if let Some(id) = id.filter(|id| instance.check(id).is_ok()) {
-                    found.push((id.clone(), machine(io, zone, &instance)));
-                }
-            }
+                let id = id.filter(|id| instance.check(id).is_ok())?;
+                Some((id.clone(), machine(io, zone, instance)))
+            });
+            pages.add(io, found);
             let Some(token) = page.next_page_token.filter(|it| !it.is_empty()) else {
                 break;
             };

@@ -4,6 +4,7 @@ use super::super::MachineId;
 use super::super::operation::Follow;
 use super::super::words::{Said, Word};
 use crate::cidr::Cidr;
+use crate::json::{Object, Objects, Text};
 use fencing_core::reading::PowerState;
 use serde::Deserialize;
 use serde_json::Value;
@@ -26,6 +27,8 @@ const BESIDE_POWER: [&str; 5] = [
     "remove_target",
     "assign_floating_ip",
 ];
+/// Networks of one server.
+const NETWORKS_MAX: usize = 64;
 /// The action that a power-off becomes. A shutdown is another one, and ends before the guest has.
 const POWER_OFF: &str = "stop_server";
 
@@ -37,9 +40,23 @@ pub(super) struct Server {
     status: String,
     locked: bool,
     rescue_enabled: bool,
-    public_net: Value,
-    private_net: Value,
+    public_net: Object<Public>,
+    private_net: Objects<Own, NETWORKS_MAX>,
     server_type: Kind,
+}
+
+/// The addresses that everybody reaches.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct Public {
+    ipv4: Object<Own>,
+    ipv6: Object<Own>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct Own {
+    ip: Text,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -100,10 +117,9 @@ impl Server {
 
     /// Is this one of its addresses? That of IPv6 is a range.
     fn has(&self, address: IpAddr) -> bool {
-        let public = ["/ipv4", "/ipv6"].map(|at| self.public_net.pointer(at));
-        let private = self.private_net.as_array().into_iter().flatten();
-        let all = public.into_iter().flatten().chain(private);
-        let mut texts = all.filter_map(|it| it.get("ip")?.as_str());
+        let Object(Public { ipv4, ipv6 }) = &self.public_net;
+        let all = [ipv4, ipv6].into_iter().chain(&self.private_net.0);
+        let mut texts = all.filter_map(|it| it.0.ip.as_str());
         texts.any(|it| {
             it.parse() == Ok(address) || it.parse().is_ok_and(|range: Cidr| range.contains(address))
         })

@@ -7,6 +7,7 @@ mod facts;
 
 use super::account::Pace;
 use super::errors::{ANY_STATUS, Answers, Meaning, row, words_of_error};
+use super::fleet::Pages;
 use super::io::Io;
 use super::kind::addressed;
 use super::operation::{Follow, Operation};
@@ -14,6 +15,7 @@ use super::words::Said;
 use super::{Machine, MachineId, Provider, Sent, foreign, unusable};
 use crate::credentials::Credentials;
 use crate::http::{Call, Reply};
+use crate::json::Few;
 use crate::{DeviceError, NodeFacts};
 use facts::{Action, Of, Server};
 use fencing_api::device::HetznerCloudDriver;
@@ -115,28 +117,28 @@ impl Provider for HetznerCloud {
         &self,
         io: &mut Io,
         ids: &[MachineId],
-    ) -> Result<Vec<(MachineId, Machine)>, DeviceError> {
+        pages: &mut Pages<'_>,
+    ) -> Result<(), DeviceError> {
         let by_id: HashMap<&str, &MachineId> = ids.iter().map(|id| (id.id.as_str(), id)).collect();
-        let mut found = Vec::new();
         for page in 1..=PAGES_MAX {
             let list = format!("{SERVERS}?sort=id:asc&per_page={PAGE}&page={page}");
             let reply = ask(io, &list).await?;
             io.spares(&reply, REQUESTS_KEPT)?;
-            let Of { it: servers }: Of<Vec<Server>> = io.listed(&io.main(), reply)?;
+            let Of { it: servers }: Of<Few<Server, PAGE>> = io.listed(&io.main(), reply)?;
+            let Few(servers) = servers;
             let is_last = servers.len() < PAGE;
-            for server in servers {
-                let id = by_id.get(server.id.to_string().as_str());
+            let found = servers.iter().filter_map(|server| {
+                let id = by_id.get(server.id.to_string().as_str()).copied();
                 // One that is not the Node's any more is read by itself, and says why.
-                if let Some(id) = id.filter(|id| server.check(id).is_ok()) {
-                    let machine = machine(io, id, &server, server.said());
-                    found.push(((*id).clone(), machine));
-                }
-            }
+                let id = id.filter(|id| server.check(id).is_ok())?;
+                Some((id.clone(), machine(io, id, server, server.said())))
+            });
+            pages.add(io, found);
             if is_last {
                 break;
             }
         }
-        Ok(found)
+        Ok(())
     }
 
     async fn follow(&self, io: &mut Io, operation: &Operation) -> Result<Follow, DeviceError> {

@@ -12,6 +12,9 @@ use http::StatusCode;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+/// Longest answer in bytes that is read for the words of a failure.
+const FAILURE_BYTES_MAX: usize = 64 << 10;
+
 /// Longest message of an answer that is kept, in characters.
 const MESSAGE_CHARACTERS_MAX: usize = 300;
 
@@ -154,7 +157,11 @@ impl Io {
         reply: &Reply,
         answers: &Answers,
     ) -> Failed {
-        let (code, message) = (answers.words)(reply);
+        // A failure is short: what is longer has no words, and is not read.
+        let body = reply.body.as_deref().unwrap_or_default();
+        let is_readable = reply.status.is_success() || body.len() <= FAILURE_BYTES_MAX;
+        let words = is_readable.then(|| (answers.words)(reply));
+        let (code, message) = words.unwrap_or_default();
         // What is behind it says which fields are wanted, and no person looks for those.
         let path = call.path.split('?').next().unwrap_or_default();
         Failed {

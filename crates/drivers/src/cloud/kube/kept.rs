@@ -2,11 +2,10 @@
 //! grows with what the other side likes to write (S19).
 
 use crate::http::Reply;
-use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::marker::PhantomData;
 
 /// Entries of a list of which more are not kept: objects of one page, owners of an object.
 pub(super) const FEW: usize = 100;
@@ -21,39 +20,6 @@ const USED: [&str; 4] = [
 ];
 /// So many of those has no object.
 const USED_MAX: usize = 64;
-
-/// A list that is refused where it is longer than [`FEW`].
-#[derive(Debug, Clone, PartialEq)]
-pub(in crate::cloud) struct Few<T>(pub(in crate::cloud) Vec<T>);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_seq(Entries::<T>(PhantomData))
-    }
-}
-
-struct Entries<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
-    type Value = Few<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a short list")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Few<T>, A::Error> {
-        let mut kept = Vec::new();
-        while let Some(entry) = entries.next_element()? {
-            if kept.len() >= FEW {
-                return Err(A::Error::custom(format_args!(
-                    "a list has more than {FEW} entries"
-                )));
-            }
-            kept.push(entry);
-        }
-        Ok(Few(kept))
-    }
-}
 
 /// Of the annotations of an object those that a driver reads.
 ///

@@ -1,6 +1,7 @@
 //! What an API server answers, in short.
 
 use super::kept::SHORT_BYTES_MAX;
+use super::lists::LIST_BYTES_MAX;
 use super::*;
 use crate::NodeFacts;
 use crate::cloud::fixtures::Service;

@@ -7,10 +7,10 @@
 mod facts;
 
 use super::errors::{ANY_STATUS, Answers, Meaning, Row, row};
-use super::fleet::Places;
+use super::fleet::{Pages, Places};
 use super::io::Io;
 use super::kind::{CloudKind, Fields};
-use super::kube::{self, List, Named, Object, Right};
+use super::kube::{self, Named, Object, Right};
 use super::operation::{Follow, Operation};
 use super::words::Said;
 use super::{Machine, MachineId, Provider, Sent, unusable};
@@ -31,6 +31,8 @@ const RIGHT: &str = "get and list on virtualmachines and virtualmachineinstances
 const ANSWERS: Answers = kube::answers(RIGHT);
 /// The pods in which virtual machines run.
 const LAUNCHERS: &str = "&labelSelector=kubevirt.io%3Dvirt-launcher";
+/// Pods of one virtual machine: one, and another one while it migrates.
+const PODS_MAX: usize = 8;
 
 /// What an answer to a command means. 409 has many meanings, told by the message alone. One that asks for a shorter grace period has no row: it
 /// comes while a stop is pending and the guest may run on.
@@ -113,8 +115,8 @@ impl Kubevirt {
         places: Option<&str>,
         said: Said,
     ) -> Result<Said, DeviceError> {
-        let pods = self.pods(io).await?;
-        let pod = pods.items.iter().find(|it| it.may_run(name));
+        let pods = self.pods(io, name).await?;
+        let pod = pods.first();
         let named = pod.map_or("", Pod::name);
         let said = said.only_if(pod.is_none(), format!("pod {named}"));
         let Some(places) = places else {
@@ -129,9 +131,30 @@ impl Kubevirt {
         Ok(said)
     }
 
-    async fn pods(&self, io: &mut Io) -> Result<List<Pod>, DeviceError> {
-        let path = format!("/api/v1/namespaces/{}/pods", self.namespace);
-        kube::list(io, &path, LAUNCHERS, &ANSWERS).await
+    /// The metadata of the pods that may run it. No label names the virtual machine in all versions of KubeVirt (`vm.kubevirt.io/name` is its host
+    /// name, and `vmi.kubevirt.io/id` came with 1.7), so all of the namespace are looked through, which may be thousands.
+    async fn pods(&self, io: &mut Io, name: &str) -> Result<Vec<Pod>, DeviceError> {
+        let runs_it = |it: &Pod| it.may_run(name);
+        kube::heads(io, &self.pods_path(), LAUNCHERS, &ANSWERS, runs_it).await
+    }
+
+    /// The same with the nodes that they are on.
+    async fn whole_pods(&self, io: &mut Io, name: &str) -> Result<Vec<Pod>, DeviceError> {
+        let mut whole = Vec::new();
+        for pod in self.pods(io, name).await? {
+            let name = pod.name();
+            if !kube::is_name(name) || whole.len() >= PODS_MAX {
+                return Err(io.protocol(&io.main(), "it has pods of one machine without end"));
+            }
+            let own = format!("&fieldSelector=metadata.name%3D{name}");
+            let found = kube::list::<Pod>(io, &self.pods_path(), &own, &ANSWERS).await?;
+            whole.extend(found.items);
+        }
+        Ok(whole)
+    }
+
+    fn pods_path(&self) -> String {
+        format!("/api/v1/namespaces/{}/pods", self.namespace)
     }
 
     /// Forgets the nodes of earlier runs that say themselves that they run none of them: no pod is there, and the node answers for that. What cannot
@@ -141,13 +164,12 @@ impl Kubevirt {
         if earlier.is_empty() {
             return seen;
         }
-        let Ok(pods) = self.pods(io).await else {
+        let Ok(pods) = self.whole_pods(io, name_of(id)).await else {
             return seen;
         };
         let mut settled = Vec::new();
         for node in earlier {
-            let mut ours = pods.items.iter().filter(|it| it.may_run(name_of(id)));
-            let is_there = ours.any(|it| it.may_be_on(&node));
+            let is_there = pods.iter().any(|it| it.may_be_on(&node));
             if !is_there && self.is_accounted_for(io, &node).await == Ok(true) {
                 settled.push(node);
             }
@@ -283,7 +305,8 @@ impl Provider for Kubevirt {
         &self,
         io: &mut Io,
         ids: &[MachineId],
-    ) -> Result<Vec<(MachineId, Machine)>, DeviceError> {
+        pages: &mut Pages<'_>,
+    ) -> Result<(), DeviceError> {
         let vms = kube::list::<Vm>(io, &self.path("virtualmachines"), "", &ANSWERS).await?;
         let path = self.path("virtualmachineinstances");
         let instances = kube::list::<Vmi>(io, &path, "", &ANSWERS).await?;
@@ -312,7 +335,8 @@ impl Provider for Kubevirt {
                 }
             }
         }
-        Ok(found)
+        pages.add(io, found);
+        Ok(())
     }
 
     /// A command becomes no operation: what comes of it is read from the power.

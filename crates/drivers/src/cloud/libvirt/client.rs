@@ -54,10 +54,11 @@ impl Libvirt {
             return Ok(());
         }
         let endpoint = io.main().to_string();
-        if io.packets()?.greeting().await != Some(WELCOME) {
+        let said = io.packets()?.greeting().await?;
+        if said != WELCOME {
             return Err(DeviceError::AuthFailed {
                 endpoint,
-                said: "it closed the connection when it had seen the certificate".to_owned(),
+                said: format!("byte {said} to the certificate"),
             });
         }
         let none = Writer::default();

@@ -9,6 +9,7 @@ pub mod remote;
 pub mod xdr;
 
 use super::account::Pace;
+use super::fleet::Pages;
 use super::io::Io;
 use super::kind::{CloudKind, Fields};
 use super::operation::{Follow, Operation};
@@ -151,7 +152,8 @@ impl Provider for Libvirt {
         &self,
         io: &mut Io,
         ids: &[MachineId],
-    ) -> Result<Vec<(MachineId, Machine)>, DeviceError> {
+        pages: &mut Pages<'_>,
+    ) -> Result<(), DeviceError> {
         let by_id: HashMap<&str, &MachineId> = ids.iter().map(|id| (id.id.as_str(), id)).collect();
         let host = self.host(io).await?;
         let of = |flags| Writer::default().int(1).unsigned(flags);
@@ -165,7 +167,8 @@ impl Provider for Libvirt {
             let machine = machine(io, domain, said(1, 0, false), &host, starts);
             Some(((*id).clone(), machine))
         });
-        Ok(found.collect())
+        pages.add(io, found);
+        Ok(())
     }
 
     /// Its commands end before their answer comes.

@@ -6,6 +6,7 @@
 mod facts;
 
 use super::errors::Answers;
+use super::fleet::Pages;
 use super::io::Io;
 use super::kind::{CloudKind, Fields};
 use super::kube::{self, COMMANDED, List, Object, Right};
@@ -188,7 +189,8 @@ impl Provider for Metal3 {
         &self,
         io: &mut Io,
         ids: &[MachineId],
-    ) -> Result<Vec<(MachineId, Machine)>, DeviceError> {
+        pages: &mut Pages<'_>,
+    ) -> Result<(), DeviceError> {
         let named = |id: &MachineId| {
             let mut parts = id.id.split('/').map(str::to_owned);
             Some((parts.next()?, parts.next()?))
@@ -196,22 +198,21 @@ impl Provider for Metal3 {
         let by_name: HashMap<(String, String), &MachineId> =
             ids.iter().filter_map(|id| Some((named(id)?, id))).collect();
         let namespaces: BTreeSet<&String> = by_name.keys().map(|(it, _)| it).collect();
-        let mut found = Vec::new();
         for namespace in namespaces.into_iter().take(NAMESPACES_MAX) {
             let list = path(namespace);
             let hosts: List<Host> = kube::list(io, &list, "", &ANSWERS).await?;
-            for host in &hosts.items {
+            let found = hosts.items.iter().filter_map(|host| {
                 let key = (namespace.clone(), host.metadata.name.clone());
-                let id = by_name.get(&key);
+                let id = by_name.get(&key).copied();
                 // One that is not the Node's any more is read by itself, and says why.
-                if let Some(id) = id.filter(|id| host.check(id).is_ok()) {
-                    let path = format!("{list}/{}", host.metadata.name);
-                    let machine = self.machine_of(io, host, host.said(&[]), path);
-                    found.push(((*id).clone(), machine));
-                }
-            }
+                let id = id.filter(|id| host.check(id).is_ok())?;
+                let path = format!("{list}/{}", host.metadata.name);
+                let machine = self.machine_of(io, host, host.said(&[]), path);
+                Some((id.clone(), machine))
+            });
+            pages.add(io, found);
         }
-        Ok(found)
+        Ok(())
     }
 
     /// A command becomes no operation: what comes of it is read from the power.

@@ -3,6 +3,8 @@
 use super::super::MachineId;
 use super::super::operation::Follow;
 use super::super::words::{Said, Word};
+use super::PAGE;
+use crate::json::Few;
 use fencing_core::reading::{Identity, PowerState};
 use serde::Deserialize;
 
@@ -54,12 +56,12 @@ pub(super) struct Of<T> {
 /// The same of a list, which has nothing where there is none.
 #[derive(Deserialize)]
 pub(super) struct All<T> {
-    data: Option<Vec<T>>,
+    data: Option<Few<T, PAGE>>,
 }
 
 impl<T> All<T> {
     pub(super) fn items(self) -> Vec<T> {
-        self.data.unwrap_or_default()
+        self.data.unwrap_or_default().0
     }
 }
 

@@ -7,6 +7,7 @@ mod facts;
 
 use super::account::Pace;
 use super::errors::{Answers, Meaning, coded, row};
+use super::fleet::Pages;
 use super::io::Io;
 use super::kind::addressed;
 use super::operation::{Follow, Operation};
@@ -124,21 +125,21 @@ impl Provider for Nutanix {
         &self,
         io: &mut Io,
         ids: &[MachineId],
-    ) -> Result<Vec<(MachineId, Machine)>, DeviceError> {
-        let mut found = Vec::new();
+        pages: &mut Pages<'_>,
+    ) -> Result<(), DeviceError> {
         for page in 0..PAGES_MAX {
             let vms = list(io, &format!("$page={page}")).await?;
             let is_last = vms.len() < PAGE;
-            for vm in vms {
-                if let Some(id) = ids.iter().find(|id| vm.is(id)) {
-                    found.push((id.clone(), machine(io, &vm, vm.said(), "")));
-                }
-            }
+            let found = vms.iter().filter_map(|vm| {
+                let id = ids.iter().find(|id| vm.is(id))?;
+                Some((id.clone(), machine(io, vm, vm.said(), "")))
+            });
+            pages.add(io, found);
             if is_last {
                 break;
             }
         }
-        Ok(found)
+        Ok(())
     }
 
     async fn follow(&self, io: &mut Io, operation: &Operation) -> Result<Follow, DeviceError> {

@@ -2,10 +2,13 @@
 
 use super::super::operation::Follow;
 use super::super::words::{Said, Word};
+use super::PAGE;
 use crate::error::printable;
+use crate::json::{Object, Objects, Text};
 use fencing_core::reading::{PowerState, usable_uuid};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
+use serde::Deserialize;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -71,18 +74,42 @@ pub(super) fn server(document: &Value, id: &str) -> Result<Server, String> {
     Ok(one(server))
 }
 
-/// The servers of a page of a list, by id.
-///
-/// # Errors
-/// It is none.
-pub(super) fn servers(document: &Value) -> Result<Vec<(String, Server)>, String> {
-    let servers = document.get("servers").and_then(Value::as_array);
-    let servers = servers.ok_or("it shows no servers")?;
-    let named = servers.iter().filter_map(|server| {
-        let id = server.get("id")?.as_str().filter(|id| is_id(id))?;
-        Some((id.to_lowercase(), one(server)))
-    });
-    Ok(named.collect())
+/// A page of a list, of which only what a probe needs is kept: a server has some fifty fields.
+#[derive(Debug, Deserialize)]
+pub(super) struct Page {
+    servers: Objects<Shown, PAGE>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Shown {
+    id: Text,
+    #[serde(rename = "OS-EXT-STS:vm_state")]
+    vm_state: Text,
+    flavor: Object<Flavor>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Flavor {
+    original_name: Text,
+}
+
+impl Page {
+    /// Its servers, by id. What speaks against an Off is not looked at: no list says that one is off.
+    pub(super) fn servers(&self) -> Vec<(String, Server)> {
+        let named = self.servers.0.iter().filter_map(|Object(server)| {
+            let id = server.id.as_str().filter(|id| is_id(id))?;
+            let flavor = server.flavor.0.original_name.as_str();
+            let server = Server {
+                said: Said::of(&STATES, "vm_state", server.vm_state.as_str())
+                    .only_if(false, "of a list"),
+                model: flavor.map(|flavor| printable(flavor, 63)),
+            };
+            Some((id.to_lowercase(), server))
+        });
+        named.collect()
+    }
 }
 
 /// An id, which can stand in a path.

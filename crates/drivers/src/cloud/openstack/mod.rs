@@ -8,6 +8,7 @@ mod facts;
 
 use super::account::Grant;
 use super::errors::{Answers, Meaning, row};
+use super::fleet::Pages;
 use super::io::Io;
 use super::kind::{CloudKind, Fields, split};
 use super::operation::{Follow, Operation};
@@ -15,7 +16,7 @@ use super::{Machine, MachineId, Provider, Sent, unusable};
 use crate::address::Address;
 use crate::http::{Call, Reply};
 use crate::{DeviceError, NodeFacts};
-use facts::{Server, Stop};
+use facts::{Page, Server, Stop};
 use fencing_api::device::{OpenstackDriver, TlsSettings};
 use fencing_core::reading::Identity;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
@@ -164,31 +165,31 @@ impl Provider for Openstack {
         &self,
         io: &mut Io,
         ids: &[MachineId],
-    ) -> Result<Vec<(MachineId, Machine)>, DeviceError> {
+        pages: &mut Pages<'_>,
+    ) -> Result<(), DeviceError> {
         let regions: BTreeSet<Option<&str>> = ids.iter().map(|id| self.region_of(id)).collect();
-        let mut found = Vec::new();
         for region in regions {
             let own = ids.iter().filter(|id| self.region_of(id) == region);
             let by_id: HashMap<&str, &MachineId> = own.map(|id| (id.id.as_str(), id)).collect();
             let mut marker = String::new();
             for _ in 0..PAGES_MAX {
                 let page = format!("/servers/detail?limit={PAGE}{marker}");
-                let (nova, document) = self.get(io, region, &page).await?;
-                let servers = facts::servers(&document);
-                let servers = servers.map_err(|problem| io.protocol(&nova.at, &problem))?;
+                let (nova, reply) = self.ask(io, region, &page).await?;
+                let servers = io.listed::<Page>(&nova.at, reply)?.servers();
                 let last = servers.last().map(|(id, _)| id.clone());
                 let is_last = servers.len() < PAGE;
-                found.extend(servers.into_iter().filter_map(|(id, server)| {
+                let found = servers.into_iter().filter_map(|(id, server)| {
                     let id = *by_id.get(id.as_str())?;
                     Some((id.clone(), nova.machine(id, server)))
-                }));
+                });
+                pages.add(io, found);
                 match last {
                     Some(last) if !is_last => marker = format!("&marker={last}"),
                     _ => break,
                 }
             }
         }
-        Ok(found)
+        Ok(())
     }
 
     async fn follow(&self, io: &mut Io, operation: &Operation) -> Result<Follow, DeviceError> {
@@ -281,15 +282,24 @@ impl Openstack {
         region: Option<&str>,
         path: &str,
     ) -> Result<(Nova, Value), DeviceError> {
+        let (nova, reply) = self.ask(io, region, path).await?;
+        let document = io.document(&nova.at, reply)?;
+        Ok((nova, document))
+    }
+
+    /// The same as it was sent.
+    async fn ask(
+        &self,
+        io: &mut Io,
+        region: Option<&str>,
+        path: &str,
+    ) -> Result<(Nova, Reply), DeviceError> {
         loop {
             let nova = self.nova(io, region).await?;
             let call = Call::new(Method::GET, &format!("{}{path}", nova.path));
             let call = authorised(call.with_body_of_at_most(PAGE_BYTES_MAX), &nova.grant)?;
             match io.read(&nova.at, &call, StatusCode::OK, &ANSWERS).await {
-                Ok(reply) => {
-                    let document = io.document(&nova.at, reply)?;
-                    return Ok((nova, document));
-                }
+                Ok(reply) => return Ok((nova, reply)),
                 Err(DeviceError::PermissionDenied { .. })
                     if io.account.drop_refused(&nova.grant) => {}
                 Err(error) => return Err(error),

@@ -4,8 +4,10 @@ use super::super::MachineId;
 use super::super::operation::Follow;
 use super::super::words::{Said, Word};
 use crate::error::printable;
+use crate::json::Whole;
 use fencing_core::reading::{Identity, PowerState};
 use serde::Deserialize;
+use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::Value;
 use std::fmt;
 
@@ -87,36 +89,64 @@ impl Listed {
 /// # Errors
 /// It is no list of machines.
 pub(super) fn list(body: &[u8]) -> Result<Vec<Listed>, String> {
-    // Of a long list only this is kept.
     #[derive(Deserialize)]
     struct List {
-        data: Vec<Item>,
-    }
-    #[derive(Deserialize)]
-    struct Item {
-        #[serde(rename = "type")]
-        kind: Option<String>,
-        node: Option<String>,
-        vmid: Option<Value>,
-        name: Option<String>,
-        status: Option<String>,
-        hastate: Option<String>,
+        data: Machines,
     }
     let list: List = serde_json::from_slice(body).map_err(|error| {
         let error = printable(&error.to_string(), 120);
         format!("its list of machines cannot be read ({error})")
     })?;
-    let listed = |item: Item| {
-        let vm = item.vmid.as_ref().and_then(whole)?;
-        let node = item.node.filter(|node| is_node(node))?;
-        (item.kind.as_deref() == Some("qemu")).then_some(Listed {
+    Ok(list.data.0)
+}
+
+/// Of a long list the VMs, and of each what is used. What is none is dropped while it is read.
+struct Machines(Vec<Listed>);
+
+#[derive(Deserialize)]
+struct Item {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    node: Option<String>,
+    vmid: Option<Whole>,
+    name: Option<String>,
+    status: Option<String>,
+    hastate: Option<String>,
+}
+
+impl Item {
+    fn listed(self) -> Option<Listed> {
+        let Whole(vm) = self.vmid?;
+        let vm = vm?;
+        let node = self.node.filter(|node| is_node(node))?;
+        (self.kind.as_deref() == Some("qemu")).then_some(Listed {
             owner: Owner { node, vm },
-            name: item.name.unwrap_or_default(),
-            status: item.status,
-            is_managed: item.hastate.is_some(),
+            name: self.name.unwrap_or_default(),
+            status: self.status,
+            is_managed: self.hastate.is_some(),
         })
-    };
-    Ok(list.data.into_iter().filter_map(listed).collect())
+    }
+}
+
+impl<'de> Deserialize<'de> for Machines {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_seq(Self(Vec::new()))
+    }
+}
+
+impl<'de> Visitor<'de> for Machines {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of machines")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Self, A::Error> {
+        while let Some(item) = items.next_element::<Item>()? {
+            self.0.extend(item.listed());
+        }
+        Ok(self)
+    }
 }
 
 /// A name that can stand in a path.

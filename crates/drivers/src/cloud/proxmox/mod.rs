@@ -7,6 +7,7 @@ mod facts;
 
 use super::account::Pace;
 use super::errors::{Answers, Meaning, row};
+use super::fleet::Pages;
 use super::io::Io;
 use super::kind::{CloudKind, Fields};
 use super::operation::{Follow, Operation};
@@ -182,7 +183,8 @@ impl Provider for Proxmox {
         &self,
         io: &mut Io,
         ids: &[MachineId],
-    ) -> Result<Vec<(MachineId, Machine)>, DeviceError> {
+        pages: &mut Pages<'_>,
+    ) -> Result<(), DeviceError> {
         let listed = list(io).await?;
         let at = io.main();
         let one = |id: &MachineId| {
@@ -200,7 +202,8 @@ impl Provider for Proxmox {
             };
             Some((id.clone(), machine))
         };
-        Ok(ids.iter().filter_map(one).collect())
+        pages.add(io, ids.iter().filter_map(one));
+        Ok(())
     }
 
     async fn follow(&self, io: &mut Io, operation: &Operation) -> Result<Follow, DeviceError> {

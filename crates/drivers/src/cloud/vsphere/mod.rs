@@ -8,6 +8,7 @@ mod soap;
 
 use super::account::Grant;
 use super::errors::{Answers, Meaning, row};
+use super::fleet::Pages;
 use super::io::Io;
 use super::kind::addressed;
 use super::operation::{Follow, Operation};
@@ -95,7 +96,8 @@ impl Provider for Vsphere {
         &self,
         io: &mut Io,
         ids: &[MachineId],
-    ) -> Result<Vec<(MachineId, Machine)>, DeviceError> {
+        pages: &mut Pages<'_>,
+    ) -> Result<(), DeviceError> {
         let answer = ask(io, soap::view).await?;
         let view = understood(io, facts::references(&answer))?.pop();
         let view = understood(io, view.ok_or_else(|| "it gives no view".to_owned()))?;
@@ -121,7 +123,8 @@ impl Provider for Vsphere {
         let all = found.clone();
         found.retain(|(id, _)| !twice(id, &all));
         ask(io, |_| soap::destroy(&view)).await?;
-        Ok(found)
+        pages.add(io, found);
+        Ok(())
     }
 
     async fn follow(&self, io: &mut Io, operation: &Operation) -> Result<Follow, DeviceError> {

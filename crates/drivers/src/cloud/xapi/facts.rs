@@ -4,6 +4,7 @@ use super::super::jsonrpc::Texts;
 use super::super::operation::Follow;
 use super::super::words::{Said, Word};
 use crate::address::{Address, AddressError};
+use crate::json::Few;
 use fencing_core::reading::{Identity, PowerState};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -26,6 +27,9 @@ const REFUSED: [&str; 3] = [
     "OPERATION_BLOCKED",
     "OTHER_OPERATION_IN_PROGRESS",
 ];
+
+/// Words of an error: a code and what it is about.
+const WORDS_MAX: usize = 32;
 
 /// A VM, as far as its record tells. It has all of this, or is none.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -65,7 +69,7 @@ pub(super) type Messages = BTreeMap<String, Message>;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct Task {
     status: String,
-    error_info: Vec<String>,
+    error_info: Few<String, WORDS_MAX>,
 }
 
 impl Vm {
@@ -123,8 +127,8 @@ pub(super) fn against_off(messages: &Messages) -> Option<String> {
 impl Task {
     /// How a command ended that was to bring its VM into this state. One that failed since the VM is in another has not.
     pub(super) fn follow(&self, wanted: &str) -> Follow {
-        let words = self.error_info.join(", ");
-        let info: Vec<&str> = self.error_info.iter().map(String::as_str).collect();
+        let words = self.error_info.0.join(", ");
+        let info: Vec<&str> = self.error_info.0.iter().map(String::as_str).collect();
         match (self.status.as_str(), info.as_slice()) {
             ("pending" | "cancelling", _) => Follow::Running,
             ("success", _) => Follow::Done,

@@ -8,6 +8,7 @@ mod facts;
 
 use super::account::{Account, Grant};
 use super::errors::{Answers, Meaning, coded, row};
+use super::fleet::Pages;
 use super::io::Io;
 use super::jsonrpc::{self, JsonRpc};
 use super::kind::addressed;
@@ -106,17 +107,18 @@ impl Provider for Xapi {
         &self,
         io: &mut Io,
         ids: &[MachineId],
-    ) -> Result<Vec<(MachineId, Machine)>, DeviceError> {
-        let mut found = Vec::new();
+        pages: &mut Pages<'_>,
+    ) -> Result<(), DeviceError> {
         for ids in ids.chunks(PAGE) {
             let uuids: Vec<String> = ids.iter().map(|id| id.id.clone()).collect();
             let (at, records) = records(io, &uuids).await?;
-            found.extend(records.iter().filter_map(|(reference, vm)| {
+            let found = records.iter().filter_map(|(reference, vm)| {
                 let id = ids.iter().find(|id| same_system(&id.id, &vm.uuid))?;
                 Some((id.clone(), machine(&at, reference, vm, vm.said())))
-            }));
+            });
+            pages.add(io, found);
         }
-        Ok(found)
+        Ok(())
     }
 
     async fn follow(&self, io: &mut Io, operation: &Operation) -> Result<Follow, DeviceError> {

@@ -29,7 +29,8 @@ pub(super) fn by_devices(
         if first_ready.is_none() && it.is_ready {
             first_ready = Some(it.devices.iter().all(|it| it.spec.reads() == Reads::Human));
         } else if first_ready.is_none() && !it.devices.is_empty() {
-            judged.passed_over += f64::from(it.level.timeout_seconds);
+            let seconds = it.level.seconds(it.devices.iter().copied());
+            judged.passed_over += f64::from(seconds);
         }
         judged.verdict.levels.push(LevelPlan {
             name: it.level.name.clone(),

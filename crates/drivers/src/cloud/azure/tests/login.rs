@@ -237,7 +237,12 @@ async fn an_identity_of_the_pod_needs_a_certificate_that_is_checked() {
             });
         }
         let error = driver.open().observe().await.expect_err("no token");
-        assert!(error.to_string().contains("it must be Full"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("it must be Full, without `caRef`"),
+            "{error}"
+        );
     }
     assert!(service.asked().is_empty());
     let is_checked = |settings: Value| azure(&settings).is_checked;
@@ -250,4 +255,7 @@ async fn an_identity_of_the_pod_needs_a_certificate_that_is_checked() {
     assert!(!is_checked(
         json!({"tls": {"verification": "Pinned", "sha256Fingerprint": "00"}})
     ));
+    // Whoever holds the key of that authority answers for Azure.
+    let own = json!({"tls": {"verification": "Full", "caRef": {"name": "own-ca"}}});
+    assert!(!is_checked(own));
 }

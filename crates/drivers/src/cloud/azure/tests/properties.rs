@@ -46,7 +46,7 @@ proptest! {
     #[test]
     fn no_text_leads_out_of_the_paths(text in "[./?#%a-z0-9-]{0,30}|.{0,20}") {
         let provider_id = provider_id().replace("worker-1", &text);
-        if let Some(found) = facts::resource(&provider_id) {
+        if let Some(found) = places::resource(&provider_id) {
             prop_assert!(!found.id.contains("..") && !found.id.contains(['?', '#', '%']), "{}", found.id);
             prop_assert_eq!(found.id.matches('/').count(), 7);
         }

@@ -220,12 +220,14 @@ async fn the_token_of_the_pod_goes_to_google_alone_and_where_the_certificate_is_
 #[test]
 fn a_token_that_another_device_has_fetched_is_not_sent_unchecked() {
     let at = crate::address::Address::parse("https://compute.googleapis.com").expect("an address");
-    let of = |verification: &str| {
-        let settings = json!({"project": "prod-4711", "tls": {"verification": verification}});
+    let of = |tls: Value| {
+        let settings = json!({"project": "prod-4711", "tls": tls});
         let settings: GcpDriver = serde_json::from_value(settings).expect("settings");
         crate::cloud::gcp::login::judge(&settings.provider(), &at)
     };
-    assert_eq!(of("Full"), Ok(()));
-    assert!(of("None").is_err());
-    assert!(of("Pinned").is_err());
+    assert_eq!(of(json!({"verification": "Full"})), Ok(()));
+    assert!(of(json!({"verification": "None"})).is_err());
+    assert!(of(json!({"verification": "Pinned"})).is_err());
+    let own = json!({"verification": "Full", "caRef": {"name": "own-ca"}});
+    assert!(of(own).is_err(), "whoever holds its key answers for Google");
 }

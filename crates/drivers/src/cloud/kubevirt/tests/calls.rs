@@ -11,7 +11,9 @@ use std::sync::Arc;
 const VM: &str = "GET /apis/kubevirt.io/v1/namespaces/tenant/virtualmachines/worker-1";
 const VMI: &str = "GET /apis/kubevirt.io/v1/namespaces/tenant/virtualmachineinstances/worker-1";
 const PODS: &str =
-    "GET /api/v1/namespaces/tenant/pods?limit=100&labelSelector=kubevirt.io%3Dvirt-launcher";
+    "GET /api/v1/namespaces/tenant/pods?limit=500&labelSelector=kubevirt.io%3Dvirt-launcher";
+/// The kind of what they are answered with, which is metadata alone.
+const HEADS: &str = "PartialObjectMetadataList";
 const NODE: &str = "GET /api/v1/nodes/infra-1";
 const STOP: &str =
     "PUT /apis/subresources.kubevirt.io/v1/namespaces/tenant/virtualmachines/worker-1/stop";
@@ -45,7 +47,7 @@ async fn service() -> Service {
         PODS,
         "200 OK",
         "",
-        list("PodList", vec![pod("virt-launcher-worker-10-abcde")]),
+        list(HEADS, vec![pod("virt-launcher-worker-10-abcde")]),
     );
     service.answer(NODE, "200 OK", "", infra_node("True"));
     service.answer(
@@ -99,6 +101,8 @@ async fn a_machine_that_was_seen_running_is_off_once_all_of_it_is_gone() {
     let lines: Vec<&str> = asked.iter().filter_map(|it| it.lines().next()).collect();
     let expected = [VM, VMI, PODS, NODE].map(|it| format!("{it} HTTP/1.1"));
     assert_eq!(lines, expected);
+    let form = format!("\r\naccept: application/json;as={HEADS};g=meta.k8s.io;v=v1\r\n");
+    assert!(asked[2].contains(&form), "{asked:?}");
     // Another session of the same process knows where it ran.
     assert!(driver.open().observe().await.expect("a reading").is_off());
 }
@@ -114,7 +118,7 @@ async fn what_is_left_of_it_speaks_against_an_off() {
         (
             PODS,
             "200 OK",
-            list("PodList", vec![pod("virt-launcher-worker-1-abcde")]),
+            list(HEADS, vec![pod("virt-launcher-worker-1-abcde")]),
             Some("pod virt-launcher-worker-1-abcde"),
         ),
         (
@@ -211,15 +215,16 @@ async fn what_is_not_found_for_another_reason_is_no_reading() {
 #[tokio::test]
 async fn a_list_that_is_not_whole_or_of_another_kind_is_no_reading() {
     let page = |mark: &str| {
-        let mut page = list("PodList", vec![pod("p")]);
+        let mut page = list(HEADS, vec![pod("p")]);
         page["metadata"]["continue"] = json!(mark);
         page
     };
     for body in [
         list("NodeList", vec![]),
+        list("PodList", vec![]),
         page("a&b"),
         json!({}),
-        json!({"kind": "PodList", "metadata": {}}),
+        json!({"kind": HEADS, "metadata": {}}),
     ] {
         let service = service().await;
         let driver = driver(&service);
@@ -239,13 +244,47 @@ async fn a_list_that_is_not_whole_or_of_another_kind_is_no_reading() {
         &next,
         "200 OK",
         "",
-        list("PodList", vec![pod("virt-launcher-worker-1-abcde")]),
+        list(HEADS, vec![pod("virt-launcher-worker-1-abcde")]),
     );
     let reading = driver.open().observe().await.expect("a reading");
     assert_eq!(reading.faults, ["pod virt-launcher-worker-1-abcde"]);
     // One without an end is none.
     service.now(&next, "200 OK", "", page("bmV4dA"));
     assert!(driver.open().observe().await.is_err());
+}
+
+/// Whole pods of so many launchers were more than a list may have: no machine of the namespace was ever off.
+#[tokio::test]
+async fn a_namespace_may_have_thousands_of_launchers() {
+    let service = service().await;
+    let driver = driver(&service);
+    driver.open().observe().await.expect("a reading");
+    stop(&service);
+    let page = |number: usize, last: &str| {
+        let other = |it: usize| pod(&format!("virt-launcher-other-{number}-{it:05}"));
+        let mut pods: Vec<Value> = (1..500).map(other).collect();
+        pods.push(pod(last));
+        list(HEADS, pods)
+    };
+    let path = |number: usize| match number {
+        0 => PODS.to_owned(),
+        number => format!("{PODS}&continue=page-{number}"),
+    };
+    for (last, faults) in [
+        ("virt-launcher-worker-2-abcde", 0),
+        ("virt-launcher-worker-1-abcde", 1),
+    ] {
+        for number in 0..10 {
+            let mut page = page(number, if number == 9 { last } else { "p" });
+            if number < 9 {
+                page["metadata"]["continue"] = json!(format!("page-{}", number + 1));
+            }
+            service.now(&path(number), "200 OK", "", page);
+        }
+        let reading = driver.open().observe().await.expect("a reading");
+        assert_eq!(reading.state, PowerState::Off);
+        assert_eq!(reading.faults.len(), faults, "{:?}", reading.faults);
+    }
 }
 
 #[tokio::test]

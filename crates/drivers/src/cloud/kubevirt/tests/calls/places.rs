@@ -4,6 +4,7 @@ use super::*;
 
 const A: &str = "GET /api/v1/nodes/infra-a";
 const B: &str = "GET /api/v1/nodes/infra-b";
+const POD: &str = "GET /api/v1/namespaces/tenant/pods?limit=100&fieldSelector=metadata.name%3Dvirt-launcher-worker-1-abcde";
 
 fn infra(name: &str, ready: &str) -> Value {
     with(infra_node(ready), "/metadata/name", Some(json!(name)))
@@ -61,13 +62,29 @@ async fn a_node_with_a_pod_of_the_machine_is_not_forgotten() {
     let driver = driver(&service);
     seen(&service, &driver, "uid-1", Some("infra-b")).await;
     let left = pod("virt-launcher-worker-1-abcde");
-    let left = with(left, "/spec", Some(json!({"nodeName": "infra-b"})));
-    service.now(PODS, "200 OK", "", list("PodList", vec![left]));
-    seen(&service, &driver, "uid-2", Some("infra-a")).await;
-    service.now(PODS, "200 OK", "", list("PodList", vec![]));
-    service.now(B, "200 OK", "", infra("infra-b", "Unknown"));
+    service.now(PODS, "200 OK", "", list(HEADS, vec![left.clone()]));
+    let is_on = |node: Value| {
+        let left = with(left.clone(), "/spec", Some(json!({"nodeName": node})));
+        service.now(POD, "200 OK", "", list("PodList", vec![left]));
+    };
     let fault = ["infra node infra-b not Ready"];
+    // One that is on no node yet may come there.
+    for node in [json!("infra-b"), Value::Null] {
+        is_on(node);
+        seen(&service, &driver, "uid-2", Some("infra-a")).await;
+    }
+    let none = list(HEADS, vec![]);
+    service.now(PODS, "200 OK", "", none.clone());
+    service.now(B, "200 OK", "", infra("infra-b", "Unknown"));
     assert_eq!(against(&service, &driver).await, fault);
+    // Its own pod elsewhere says that it is not there.
+    service.now(PODS, "200 OK", "", list(HEADS, vec![left.clone()]));
+    service.now(B, "200 OK", "", infra("infra-b", "True"));
+    is_on(json!("infra-a"));
+    seen(&service, &driver, "uid-2", Some("infra-a")).await;
+    service.now(PODS, "200 OK", "", none);
+    service.now(B, "200 OK", "", infra("infra-b", "Unknown"));
+    assert!(against(&service, &driver).await.is_empty());
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Probes, by the machine and by lists, and the kubeconfig.
 
 use super::*;
+use crate::cloud::fleet::Fleet;
 use crate::http::Target;
 
 #[tokio::test]
@@ -109,15 +110,20 @@ async fn a_list_of_a_namespace_shows_no_machine_of_another() {
     let mut io = Io::new(Arc::new(target), account, parts.clock);
     let of = |provider: &Kubevirt| provider.machine(&node()).expect("a machine");
     let ids = [of(&kubevirt()), of(&other)];
-    let found = other.fleet(&mut io, &ids).await.expect("a list");
-    let found: Vec<&MachineId> = found.iter().map(|(id, _)| id).collect();
-    assert_eq!(found, [&ids[1]]);
+    let fleet = Fleet::default();
+    let mut pages = fleet.pages();
+    let listed = other.fleet(&mut io, &ids, &mut pages);
+    listed.await.expect("a list");
+    assert_eq!(fleet.listed(), [ids[1].clone()]);
     let places = |id: &MachineId| io.account.fleet.places_of(id).nodes().cloned();
     assert_eq!(places(&ids[0]), None);
     assert_eq!(places(&ids[1]), Some(["infra-2".to_owned()].into()));
     // Nor does it where it is asked for that machine alone.
-    let found = other.fleet(&mut io, &ids[..1]).await.expect("a list");
-    assert!(found.is_empty(), "{found:?}");
+    let fleet = Fleet::default();
+    let mut pages = fleet.pages();
+    let listed = other.fleet(&mut io, &ids[..1], &mut pages);
+    listed.await.expect("a list");
+    assert_eq!(fleet.listed(), []);
 }
 
 #[tokio::test]
