@@ -154,7 +154,6 @@ async fn unfence(context: &Context, fence: &NetworkFence) -> Result<(), String> 
 /// It has let the node in: nothing is left of it.
 async fn delete(context: &Context, fence: &NetworkFence) -> Result<(), String> {
     let preconditions = json!({
-        "kind": "DeleteOptions", "apiVersion": "v1",
         "preconditions": {"uid": fence.metadata.uid, "resourceVersion": fence.metadata.resource_version},
     });
     let path = format!("{PATH}/{}", fence.metadata.name);
