@@ -167,11 +167,14 @@ mod tests {
             device("ipmi", json!({"address": "10.0.0.1"})),
             device("aws", json!({"region": "eu-central-1"})),
         ];
+        // Of a record that a human has made without a time the longest of any driver counts.
+        let unfrozen = &policy.spec.procedure.fence;
+        let late = u64::from(unfrozen.verification.late_effect_seconds);
+        assert_eq!(unfrozen.landing_seconds(), 600 + late);
         let frozen = timed(policy.spec.procedure, &fixtures::node(), &devices);
         let times = frozen.fence.levels.iter().map(|it| it.timeout_seconds);
         let times: Vec<u32> = times.flatten().collect();
         assert_eq!(times, [600, 120, 120, 600, 90]);
-        let late = u64::from(frozen.fence.verification.late_effect_seconds);
         assert_eq!(frozen.fence.landing_seconds(), 600 + late);
     }
 

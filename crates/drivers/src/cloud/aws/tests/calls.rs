@@ -259,10 +259,17 @@ async fn a_list_of_many_pages_ends() {
     let endless = endless.replace("<requestId>", "<nextToken>a+b</nextToken><requestId>");
     service.now(EC2, "200 OK", "", endless);
     service.asked();
+    // The first page does not show it running, so it is read by itself while the list goes on.
     driver.open().probe(Extent::Listed).await.expect("a probe");
-    let asked = service.asked();
-    let pages = asked.iter().filter(|it| it.contains("NextToken=a%2Bb"));
-    assert_eq!(pages.count(), PAGES_MAX - 1, "{asked:?}");
+    let mut pages = 0;
+    while pages < PAGES_MAX - 1 {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        let asked = service.asked();
+        let next = asked.iter().filter(|it| it.contains("NextToken=a%2Bb"));
+        pages += next.count();
+    }
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    assert_eq!(service.asked().len(), 0, "it ends there");
 }
 
 #[tokio::test]
