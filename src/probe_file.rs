@@ -64,7 +64,7 @@ pub(crate) async fn looked(order: &Probing) -> Result<Report, BadInput> {
     let is_known = uuid.is_some() || device.spec.identity_check == IdentityCheck::Skip;
     if order.power_off && !is_known {
         return Err(BadInput(
-            "--power-off needs --node-uuid or the Node in the files, so that no other machine is turned off (S5); a device that cannot name its machine has `identityCheck: Skip`".to_owned(),
+            "--power-off needs --node-uuid or the Node in the files, to turn no other machine off (S5); set `identityCheck: Skip` if the device cannot name its machine".to_owned(),
         ));
     }
     let devices = Devices::of_files(

@@ -136,11 +136,7 @@ async fn handle(context: &Context, fence: &NetworkFence, purpose: &Purpose, seen
 
 /// Asks CSI-Addons to let the node in, if it is this very object, which is fenced.
 async fn unfence(context: &Context, fence: &NetworkFence) -> Result<(), String> {
-    let patch = json!([
-        {"op": "test", "path": "/metadata/uid", "value": fence.metadata.uid},
-        {"op": "test", "path": "/spec/fenceState", "value": "Fenced"},
-        {"op": "replace", "path": "/spec/fenceState", "value": "Unfenced"},
-    ]);
+    let patch = fence.unfencing();
     let path = format!("{PATH}/{}?fieldManager={MANAGER}", fence.metadata.name);
     let patched = request(context, Method::PATCH, &path, Some(patch)).await;
     tracing::info!(

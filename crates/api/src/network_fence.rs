@@ -12,7 +12,7 @@ use super::crd::rule;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkFenceDriver {
-    /// Name of the CSI driver, as VolumeAttachments have it in `spec.attacher`: volumes of any other one are not covered.
+    /// Name of the CSI driver, as VolumeAttachments have it (`attacher`): volumes of any other one are not covered.
     #[schemars(length(min = 1, max = 63), extend("x-kubernetes-validations" = [object_name()]))]
     pub provisioner: String,
 

@@ -1,8 +1,9 @@
 """Makes machines of the lab domains of libvirt's test driver, over one connection, as somebody else who manages that host.
 
-States, reasons and what a command does to them are libvirt's own. A domain follows its machine and a machine its domain, within a tenth of a
-second: a domain that was ended switches its machine off, and a machine that goes off by itself is one whose guest has shut down. The domains
-live as long as this connection.
+States, reasons and what a command does to them are libvirt's own. A domain that was ended switches its machine off, and a machine that goes
+off by itself is one whose guest has shut down. The host is reached through a relay, which knows nothing of what it passes on: before each piece
+it sees to it that domains and machines agree, so that no answer tells of what has not happened to the machine yet. The domains live as long as
+the connection of this program.
 
 The one argument is a JSON file with the settings.
 """
@@ -10,7 +11,9 @@ The one argument is a JSON file with the settings.
 import json
 import pathlib
 import socket
+import socketserver
 import sys
+import threading
 import time
 
 import libvirt
@@ -45,13 +48,55 @@ class Domain:
         self.ran = runs
 
 
+class Host:
+    """All domains, over one connection."""
+
+    def __init__(self, settings):
+        connection = libvirt.open(settings["uri"])
+        self.lock = threading.Lock()
+        self.domains = [Domain(connection, it) for it in settings["domains"]]
+        self.address = tuple(settings["host"])
+
+    def follow(self):
+        with self.lock:
+            for domain in self.domains:
+                domain.follow()
+
+    def pass_on(self, source, sink):
+        """Ends both ways when one has ended."""
+        try:
+            while data := source.recv(65536):
+                self.follow()
+                sink.sendall(data)
+        except OSError:
+            pass
+        for end in (source, sink):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
+def relay(host):
+    class Relay(socketserver.BaseRequestHandler):
+        def handle(self):
+            with socket.create_connection(host.address) as there:
+                back = threading.Thread(target=host.pass_on, args=(there, self.request))
+                back.start()
+                host.pass_on(self.request, there)
+                back.join()
+
+    return Relay
+
+
 def main(settings):
-    host = libvirt.open(settings["uri"])
-    domains = [Domain(host, it) for it in settings["domains"]]
+    host = Host(settings)
+    socketserver.ThreadingTCPServer.daemon_threads = True
+    server = socketserver.ThreadingTCPServer(tuple(settings["relay"]), relay(host))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
     pathlib.Path(settings["ready"]).touch()
     while True:
-        for domain in domains:
-            domain.follow()
+        host.follow()
         time.sleep(0.1)
 
 

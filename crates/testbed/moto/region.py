@@ -94,14 +94,19 @@ def wire(instance, path):
     lock = threading.Lock()
     start, stop = instance.start, instance.stop
 
-    def switched(act, line):
+    # What it shows has happened to the machine before.
+    def started():
         with lock:
-            before = act()
-            ask_lab(path, line)
+            before = start()
+            ask_lab(path, "On")
             return before
 
-    instance.start = lambda: switched(start, "On")
-    instance.stop = lambda: switched(stop, "Off")
+    def stopped():
+        with lock:
+            ask_lab(path, "Off")
+            return stop()
+
+    instance.start, instance.stop = started, stopped
 
     def follow():
         while True:

@@ -57,8 +57,10 @@ impl Programs {
 /// Machines of the lab as domains of libvirt's test driver: see `crates/testbed/libvirtd/domains.py`. It ends when dropped, and with the guard.
 pub struct Domains {
     daemon: Libvirtd,
+    relay: SocketAddr,
     sockets: Vec<PowerSocket>,
-    _follower: Process,
+    _program: Process,
+    _port: Port,
 }
 
 impl Domains {
@@ -82,13 +84,18 @@ impl Domains {
             sockets.push(socket);
         }
         let ready = of("ready");
-        let settings = json!({"uri": daemon.own_uri(), "domains": domains, "ready": ready});
+        let port = Port::reserve()?;
+        let relay = SocketAddr::new(daemon.address.ip(), port.number());
+        let pair = |at: SocketAddr| json!([at.ip(), at.port()]);
+        let settings = json!({
+            "uri": daemon.own_uri(), "domains": domains, "ready": ready, "host": pair(daemon.address), "relay": pair(relay),
+        });
         let file = of("domains.json");
         write_private(&file, &settings.to_string())?;
         let program = workspace().join("crates/testbed/libvirtd/domains.py");
         let spec = Spec::new("domains", libvirt.python(), &logs.join("domains.log"));
         let environment = libvirt.environment();
-        let follower = environment
+        let process = environment
             .fold(spec.args([program, file]), |spec, (name, value)| {
                 spec.env(name, value)
             })
@@ -98,16 +105,28 @@ impl Domains {
             .env("HOME", daemon.scratch.path())
             .spawn(guard)?;
         eventually("the domains run", START, async || {
-            follower.check()?;
+            process.check()?;
             ensure!(ready.exists(), "they are not defined");
             Ok(())
         })
         .await?;
         Ok(Self {
             daemon,
+            relay,
             sockets,
-            _follower: follower,
+            _program: process,
+            _port: port,
         })
+    }
+
+    /// Where the operator finds the host.
+    pub fn uri(&self) -> String {
+        uri(self.relay)
+    }
+
+    /// A certificate of the host's authority for a client.
+    pub fn client(&self) -> &Identity {
+        self.daemon.client()
     }
 
     /// State and reason of the domain of this name, as virsh prints them.
@@ -120,6 +139,10 @@ impl Domains {
         let socket = self.sockets.get(machine);
         socket.map_or_else(Vec::new, PowerSocket::switched)
     }
+}
+
+fn uri(address: SocketAddr) -> String {
+    format!("test+tls://{address}/default")
 }
 
 /// A running daemon. It ends when dropped, and with the guard.
@@ -217,7 +240,7 @@ impl Libvirtd {
 
     /// `test+tls://ADDRESS:PORT/default`.
     pub fn uri(&self) -> String {
-        format!("test+tls://{}/default", self.address)
+        uri(self.address)
     }
 
     /// The authority that signed its certificate, PEM.

@@ -87,9 +87,10 @@ impl Lab {
         let plane = &self.control_plane;
         let (guard, logs) = (plane.guard(), plane.files().directory());
         let daemon = Libvirtd::signed_by(&self.ca, HERE, programs, "none", guard, logs).await?;
-        let login = json!({"tls.crt": daemon.client().certificate, "tls.key": daemon.client().key});
-        let driver = json!({"libvirt": {"uri": daemon.uri(), "tls": tls()}});
         let domains = Domains::start(daemon, libvirt, &self.plugs(), guard, logs).await?;
+        let client = domains.client();
+        let login = json!({"tls.crt": client.certificate, "tls.key": client.key});
+        let driver = json!({"libvirt": {"uri": domains.uri(), "tls": tls()}});
         self.fleet(driver, login).await?;
         Ok(domains)
     }

@@ -72,7 +72,7 @@ pub(super) fn limited(ulimit: &str) -> Vec<OsString> {
     ["sh", "-c", &script, "sh"].map(OsString::from).into()
 }
 
-/// What starts a program that finds the fence agents of this directory where Debian's package has them. Nobody else sees them there.
+/// What starts a program that finds the fence agents of this directory where Debian's package has them. Only this program sees them there.
 pub(super) fn with_agents(directory: &Path) -> Vec<OsString> {
     let script = r#"mount --bind "$0" /usr/sbin && exec "$@""#;
     let words = ["unshare", "--mount", "sh", "-c", script].map(OsString::from);

@@ -89,7 +89,7 @@ async fn hung_kubelet_is_turned_off_by_libvirt() -> Result<()> {
         return Ok(());
     };
     turned_off(&lab, &|machine| domains.switched(machine)).await?;
-    // Somebody else who asks the host hears the same.
+    // Another client of the host reads the same.
     for rig in &lab.rigs {
         let state = domains.state(rig.machine.name()).await?;
         ensure!(state == "running (booted)", "{state}");

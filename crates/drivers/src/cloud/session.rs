@@ -274,7 +274,7 @@ impl<P: Provider> Session<P> {
                 });
             }
             Ok(Follow::Failed(words)) => (format!("was taken, and {words}"), read),
-            Ok(Follow::Running) | Err(_) => (format!("is still under way after {time:?}"), still),
+            Ok(Follow::Running) | Err(_) => (format!("is still in progress after {time:?}"), still),
         };
         Ok(OffOutcome::Unknown(DeviceError::Declined {
             endpoint: self.endpoint(),

@@ -146,6 +146,16 @@ impl NetworkFence {
         is_ours.then_some(purpose)
     }
 
+    /// The JSON Patch by which CSI-Addons lets the node in, if this is still the object that was read, and fenced.
+    #[must_use]
+    pub fn unfencing(&self) -> Value {
+        json!([
+            {"op": "test", "path": "/metadata/uid", "value": self.metadata.uid},
+            {"op": "test", "path": "/spec/fenceState", "value": "Fenced"},
+            {"op": "replace", "path": "/spec/fenceState", "value": "Unfenced"},
+        ])
+    }
+
     /// How far it has come.
     #[must_use]
     pub fn state(&self) -> State {
