@@ -1,7 +1,7 @@
 //! The operator's IPMI driver and confirm engine, as the operator calls them.
 
 use anyhow::{Context, Result, bail, ensure};
-use fencing_api::drivers::IpmiPrivilege;
+use fencing_api::bmcs::IpmiPrivilege;
 use fencing_api::settings::Verification;
 use fencing_core::identity_rule::IdentityRule;
 use fencing_core::reading::Reading;

@@ -4,7 +4,7 @@
 use crate::agent;
 use crate::device::local_rules;
 use crate::{ASKED, judge, measured};
-use fencing_api::drivers::IpmiPrivilege;
+use fencing_api::bmcs::IpmiPrivilege;
 use fencing_core::reading::Reading;
 use fencing_drivers::address::Address;
 use fencing_drivers::clock::Clock;
