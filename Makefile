@@ -81,12 +81,11 @@ e2e: ## The tests on a real control plane (LAB_REQUIRE_REAL=1: fail where real n
 	exit $$status
 
 # What `test-all` adds is bounded: `soak`, `fuzz` and `chaos` by themselves go as far as they are told.
-test-all: test ## Everything: also the older versions of Kubernetes, CSI-Addons, foreign peers on real nodes, the image, an hour of soak, fuzz and chaos
+test-all: test ## Everything: also the older versions of Kubernetes, foreign peers on real nodes, the image, an hour of soak, fuzz and chaos
 	@for version in $(OLDER_KUBERNETES); do \
 		KUBERNETES=$$version GOMAXPROCS=1 $(STAGE) kubernetes-$$version $(CARGO) test --package e2e --test e2e -- \
 			--test-threads=$(E2E_THREADS) --exact $(E2E_DOZEN) || exit 1; \
 	done
-	@GOMAXPROCS=1 $(STAGE) csi-addons $(CARGO) test --package e2e --test e2e -- --test-threads=$(E2E_THREADS) --ignored storage_fence::
 	@+$(STAGE) chaos $(MAKE) chaos SEED=$(or $(SEED),11) CYCLES=$(CYCLES)
 	@+$(STAGE) fuzz $(MAKE) fuzz FUZZ_SECONDS=60
 	@+SOAK_STATES=20000000 $(STAGE) soak $(MAKE) soak SOAK_SEEDS=5000
