@@ -11,7 +11,6 @@ pub mod chaos;
 pub mod clocks;
 pub mod control_plane;
 pub mod csi;
-pub mod csi_addons;
 pub mod demo;
 pub mod flux;
 pub mod image;

@@ -175,7 +175,7 @@ fn faults(granted: &BTreeSet<Right>, recorded: &str) -> Result<BTreeSet<String>>
             _ => bail!("what is {line:?}?"),
         }
     }
-    // Only `make test-all` has CSI-Addons.
+    // No e2e test has CSI-Addons yet.
     let is_of_csi_addons = |it: &Right| it.group == CSI_ADDONS;
     let has_csi_addons = used
         .iter()

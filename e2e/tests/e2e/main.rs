@@ -74,7 +74,6 @@ mod scripts;
 mod secrecy;
 mod simulated;
 mod stolen_token;
-mod storage_fence;
 mod story;
 mod suspended;
 mod tolerations;
