@@ -7,14 +7,14 @@ use roxmltree::{Document, Node, ParsingOptions};
 use std::borrow::Cow;
 
 /// Elements, attributes and texts of one document.
-const NODES_MAX: u32 = 200_000;
+const NODES_MAX: u32 = 100_000;
 
 /// Elements within elements.
 const DEPTH_MAX: usize = 64;
 
 /// Attributes of one element, each of which the reader compares with every other one, and of one document.
 const ATTRIBUTES_MAX: usize = 64;
-const ALL_ATTRIBUTES_MAX: usize = 100_000;
+const ALL_ATTRIBUTES_MAX: usize = 50_000;
 
 /// Reads a document.
 ///
