@@ -15,7 +15,7 @@ use super::guard::{self, Guard};
 use super::health::Gate;
 use super::history;
 use super::lease::{Elector, TermEnd};
-use super::metrics::Snapshot;
+use super::metrics::{Metrics, Snapshot};
 use super::others;
 use super::policy_status::PolicyStatuses;
 use super::probe::Prober;
@@ -29,7 +29,7 @@ use fencing_core::assess::others::Served;
 use fencing_drivers::clock::Clock;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use kube::ResourceExt;
+use kube::{Client, ResourceExt};
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -204,14 +204,7 @@ impl Replica {
         let Clients { reads, writes, .. } = clients;
         let (wake, woken) = mpsc::unbounded_channel();
         let (caches, devices) = (self.caches.clone(), Arc::clone(&self.devices));
-        let prober = Arc::new(Prober::new(
-            caches.clone(),
-            Arc::clone(&devices),
-            writes.clone(),
-            Clock::SYSTEM,
-            self.events.clone(),
-            Arc::clone(&metrics),
-        ));
+        let prober = self.prober(&writes, &metrics);
         let (found, guard) = watch::channel(Guard::default());
         let guarding = guard::run(writes.clone(), caches.clone(), found);
         let (found, served) = watch::channel(Served::default());
@@ -262,6 +255,18 @@ impl Replica {
             others: [to_prober, to_policies],
         };
         loops(context, ways, peace).await;
+    }
+
+    /// What probes the devices in peace time.
+    fn prober(&self, writes: &Client, metrics: &Arc<Metrics>) -> Arc<Prober> {
+        Arc::new(Prober::new(
+            self.caches.clone(),
+            Arc::clone(&self.devices),
+            writes.clone(),
+            Clock::SYSTEM,
+            self.events.clone(),
+            Arc::clone(metrics),
+        ))
     }
 
     /// The gauges show what the caches and the incidents are at the moment of a scrape.

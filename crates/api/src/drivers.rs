@@ -200,12 +200,12 @@ const fn kind(name: &'static str, reads: Reads, is_set: fn(&Drivers) -> bool) ->
 
 /// The longest patience of any driver, in seconds.
 pub const PATIENCE_SECONDS_MAX: u32 = {
-    let (mut longest, mut at) = (PATIENCE_SECONDS, 0);
-    while at < KINDS.len() {
-        if KINDS[at].patience_seconds > longest {
-            longest = KINDS[at].patience_seconds;
+    let (mut longest, mut left) = (PATIENCE_SECONDS, KINDS.as_slice());
+    while let [kind, rest @ ..] = left {
+        if kind.patience_seconds > longest {
+            longest = kind.patience_seconds;
         }
-        at += 1;
+        left = rest;
     }
     longest
 };

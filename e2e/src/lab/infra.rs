@@ -90,8 +90,11 @@ fn definition(kind: &GroupVersionKind) -> Value {
     })
 }
 
+/// When something was switched, and whether on or off.
+type Switched = Mutex<Vec<(Moment, bool)>>;
+
 /// Machines that a controller switches, and what it did to them.
-pub(super) struct Switches(Vec<(Arc<dyn Power>, Mutex<Vec<(Moment, bool)>>)>);
+pub(super) struct Switches(Vec<(Arc<dyn Power>, Switched)>);
 
 impl Switches {
     /// None was switched yet.

@@ -124,16 +124,16 @@ impl<P: Provider> Session<P> {
     /// The machine by a list, if that is enough and shows it running, or by itself.
     async fn look(&mut self, extent: Extent) -> Result<Look, DeviceError> {
         let (driver, account) = (Arc::clone(&self.driver), Arc::clone(&self.io.account));
-        if extent == Extent::Listed {
-            if let Some(it) = account.fleet.running(&driver).await? {
-                let page = it.page;
-                return Ok(Look {
-                    reading: self.reading(&it.machine, page.asked, page.answered),
-                    machine: it.machine,
-                    off_denied: None,
-                    expiry: page.expiry,
-                });
-            }
+        if extent == Extent::Listed
+            && let Some(it) = account.fleet.running(&driver).await?
+        {
+            let page = it.page;
+            return Ok(Look {
+                reading: self.reading(&it.machine, page.asked, page.answered),
+                machine: it.machine,
+                off_denied: None,
+                expiry: page.expiry,
+            });
         }
         let (reading, machine) = self.read().await?;
         let off_denied = driver.provider.off_denied(&mut self.io, &machine).await;
