@@ -136,18 +136,21 @@ impl Reads {
     }
 }
 
-/// Side by side, as far as they are wanted.
+/// Side by side, as far as they are wanted. Boxed: a round holds room for all of them for as long as it lasts, and most rounds want none.
 async fn others(context: &Context, name: &str, wanted: &Needs) -> Others {
     let (lease, pods, starting, attachments, volumes) = tokio::join!(
-        if_wanted(wanted.lease, lease(&context.reads, name)),
-        if_wanted(wanted.pods, pods(context, name)),
+        if_wanted(wanted.lease, Box::pin(lease(&context.reads, name))),
+        if_wanted(wanted.pods, Box::pin(pods(context, name))),
         if_wanted(
             !wanted.starting.is_empty(),
-            same_pods(context, &wanted.starting)
+            Box::pin(same_pods(context, &wanted.starting))
         ),
-        if_wanted(wanted.attachments, attachments(context, name)),
+        if_wanted(wanted.attachments, Box::pin(attachments(context, name))),
         // Asked for without any pod, the answer is that there is none.
-        if_wanted(wanted.attachments, volumes(context, &wanted.volumes_of)),
+        if_wanted(
+            wanted.attachments,
+            Box::pin(volumes(context, &wanted.volumes_of))
+        ),
     );
     Others {
         lease,
