@@ -32,7 +32,7 @@ const FILES: [&str; 6] = [
     "cacert.pem",
 ];
 /// What is in a command that cannot run in a lab, and why.
-const ELSEWHERE: [(&str, &str); 7] = [
+const ELSEWHERE: [(&str, &str); 9] = [
     (" logs ", "the lab's operator runs beside the cluster"),
     (" port-forward ", "the same"),
     ("/proxy/", "the same"),
@@ -41,6 +41,8 @@ const ELSEWHERE: [(&str, &str); 7] = [
         "the lab's has no rival, and no Lease",
     ),
     (" bmh ", "Metal3 is not there"),
+    (" csiaddonsnodes ", "CSI-Addons is not there"),
+    (" networkfences", "the same"),
     (
         " fence check",
         "it finds the lab's operator not in the cluster, which is its answer",
