@@ -28,9 +28,10 @@ use std::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use futures::future::BoxFuture;
 use http::{Response, request::Parts};
 use rustls::ServerConfig;
@@ -39,6 +40,7 @@ pub use self::faults::{Access, Beside, CloudFaults, Shown, Taken, Which};
 use crate::{
     actuator::{Action, Actuator},
     bmc::{Answer, BmcCa, Certificate, certificates, replace},
+    eventually::eventually,
     https::{Body, Call, Cut, Leaf, Line, Server, Site},
     power::Power,
 };
@@ -163,6 +165,16 @@ impl<P: Page> Cloud<P> {
     /// The requests that have arrived.
     pub fn requests(&self) -> u64 {
         self.service.requests.load(Ordering::Relaxed)
+    }
+
+    /// Waits until so many requests have arrived since the start, and not more.
+    pub async fn until_requests(&self, wanted: u64) -> Result<()> {
+        eventually("so many requests", Duration::from_secs(10), async || {
+            let requests = self.requests();
+            ensure!(requests == wanted, "{requests} of {wanted}");
+            Ok(())
+        })
+        .await
     }
 
     /// The power commands that have arrived and were let in: on, or off.
