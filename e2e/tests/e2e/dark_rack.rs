@@ -28,7 +28,7 @@ const SUBNETS: u8 = 2;
 /// Objects that are written at the same time.
 const WRITES: usize = 16;
 /// The operator works for all of them in one thread, and a debug build of it for long: with 200 of them beside eleven other clusters on two cores
-/// it took eight minutes, of which half a minute alone.
+/// it took some seven minutes, and half a minute of waiting for the fence where the machine had less to do.
 const PATIENCE: Duration = Duration::from_secs(800);
 /// The kubelet ends whoever has not answered three times, 10 s apart.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
