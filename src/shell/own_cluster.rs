@@ -30,10 +30,28 @@ impl OwnApiServer {
     }
 
     async fn read(&self, path: &str) -> Result<Value, AskError> {
-        let request = Request::get(path).body(Vec::new());
-        let request = request.map_err(|error| AskError::Unknown(error.to_string()))?;
-        ask(self.reads.request(request)).await
+        send(&self.reads, Method::GET, path, None).await
     }
+}
+
+/// One request, and its answer. A body is a JSON Patch where the request is one, and else an object.
+pub(super) async fn send(
+    client: &Client,
+    method: Method,
+    path: &str,
+    body: Option<Value>,
+) -> Result<Value, AskError> {
+    let content = match method {
+        Method::PATCH => "application/json-patch+json",
+        _ => "application/json",
+    };
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(http::header::CONTENT_TYPE, content)
+        .body(body.map_or_else(Vec::new, |it| it.to_string().into_bytes()));
+    let request = request.map_err(|error| AskError::Unknown(error.to_string()))?;
+    ask(client.request(request)).await
 }
 
 impl fmt::Debug for OwnApiServer {
@@ -79,13 +97,7 @@ impl OwnCluster for OwnApiServer {
     fn create<'a>(&'a self, path: &'a str, object: Value) -> BoxFuture<'a, Result<(), NotCreated>> {
         async move {
             let path = format!("{path}?fieldManager={MANAGER}");
-            let request = Request::builder()
-                .method(Method::POST)
-                .uri(path)
-                .header(http::header::CONTENT_TYPE, "application/json")
-                .body(object.to_string().into_bytes());
-            let request = request.map_err(|error| NotCreated::Refused(error.to_string()))?;
-            let made: Result<Value, AskError> = ask(self.writes.request(request)).await;
+            let made = send(&self.writes, Method::POST, &path, Some(object)).await;
             made.map(drop).map_err(|error| match error {
                 AskError::Refused { .. } => NotCreated::Refused(error.to_string()),
                 AskError::Unknown(_) | AskError::Timeout(_) => {

@@ -7,14 +7,14 @@
 use super::context::Context;
 use super::events::{Note, node_reference};
 use super::observe;
-use super::own_cluster::items;
-use fencing_cluster::client::{AskError, MANAGER, ask};
+use super::own_cluster::{items, send};
+use fencing_cluster::client::{AskError, MANAGER};
 use fencing_core::assess::others::Served;
 use fencing_core::observed::Read;
 use fencing_core::storage_fence::{Purpose, Stays, is_over};
 use fencing_drivers::clock;
 use fencing_drivers::network_fence::object::{GROUP, NetworkFence, PATH, SELECTOR, State};
-use http::{Method, Request};
+use http::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ async fn look(context: &Context, book: &mut Book) -> bool {
         return true;
     }
     let path = format!("{PATH}?labelSelector={SELECTOR}");
-    let list = match request(context, Method::GET, &path, None).await {
+    let list = match send(&context.reads, Method::GET, &path, None).await {
         Ok(list) => items(list),
         Err(error) => {
             tracing::warn!(%error, "cannot list the NetworkFences, trying again");
@@ -138,7 +138,7 @@ async fn handle(context: &Context, fence: &NetworkFence, purpose: &Purpose, seen
 async fn unfence(context: &Context, fence: &NetworkFence) -> Result<(), String> {
     let patch = fence.unfencing();
     let path = format!("{PATH}/{}?fieldManager={MANAGER}", fence.metadata.name);
-    let patched = request(context, Method::PATCH, &path, Some(patch)).await;
+    let patched = send(&context.writes, Method::PATCH, &path, Some(patch)).await;
     tracing::info!(
         name = fence.metadata.name,
         ?patched,
@@ -153,7 +153,7 @@ async fn delete(context: &Context, fence: &NetworkFence) -> Result<(), String> {
         "preconditions": {"uid": fence.metadata.uid, "resourceVersion": fence.metadata.resource_version},
     });
     let path = format!("{PATH}/{}", fence.metadata.name);
-    let deleted = request(context, Method::DELETE, &path, Some(preconditions)).await;
+    let deleted = send(&context.writes, Method::DELETE, &path, Some(preconditions)).await;
     tracing::info!(name = fence.metadata.name, ?deleted, "NetworkFence deleted");
     settled(deleted)
 }
@@ -168,30 +168,6 @@ fn settled(outcome: Result<Value, AskError>) -> Result<(), String> {
         }) => Ok(()),
         Err(error) => Err(error.to_string()),
     }
-}
-
-async fn request(
-    context: &Context,
-    method: Method,
-    path: &str,
-    body: Option<Value>,
-) -> Result<Value, AskError> {
-    let is_patch = method == Method::PATCH;
-    let client = match method {
-        Method::GET => &context.reads,
-        _ => &context.writes,
-    };
-    let content = match is_patch {
-        true => "application/json-patch+json",
-        false => "application/json",
-    };
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header(http::header::CONTENT_TYPE, content)
-        .body(body.map_or_else(Vec::new, |it| it.to_string().into_bytes()));
-    let request = request.map_err(|error| AskError::Unknown(error.to_string()))?;
-    ask(client.request(request)).await
 }
 
 /// An Event of the Node, once for the same words within a while.

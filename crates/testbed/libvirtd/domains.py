@@ -1,4 +1,4 @@
-"""Makes machines of the lab domains of libvirt's test driver, over one connection, as somebody else who manages that host.
+"""Makes machines of the lab domains of libvirt's test driver, over one connection, as another client of that host.
 
 States, reasons and what a command does to them are libvirt's own. A domain that was ended switches its machine off, and a machine that goes
 off by itself is one whose guest has shut down. The host is reached through a relay, which knows nothing of what it passes on: before each piece

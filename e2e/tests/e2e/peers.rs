@@ -13,7 +13,7 @@ use super::hung_kubelet::hung_kubelet_until;
 use super::hypervisor::{cut, only, turned_off};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a further provider, for its release: make peers"]
+#[ignore = "takes a minute, which CI has no time for; `make peers` and `make test-all` run it"]
 async fn power_cut_moves_the_volume_by_aws() -> Result<()> {
     let lab = Lab::start(Setup::new("aws-cut", 2)).await?;
     let region = lab.aws().await?;
@@ -21,7 +21,7 @@ async fn power_cut_moves_the_volume_by_aws() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a further provider, for its release: make peers"]
+#[ignore = "takes a minute, which CI has no time for; `make peers` and `make test-all` run it"]
 async fn hung_kubelet_is_turned_off_by_aws() -> Result<()> {
     let lab = Lab::start(Setup::new("aws-hung", 2)).await?;
     let region = lab.aws().await?;
@@ -39,7 +39,7 @@ fn agents_to_test(test: &str) -> Result<bool> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a further provider, for its release: make peers"]
+#[ignore = "takes a minute, which CI has no time for; `make peers` and `make test-all` run it"]
 async fn power_cut_moves_the_volume_by_a_fence_agent() -> Result<()> {
     if !agents_to_test("power_cut_moves_the_volume_by_a_fence_agent")? {
         return Ok(());
@@ -50,7 +50,7 @@ async fn power_cut_moves_the_volume_by_a_fence_agent() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a further provider, for its release: make peers"]
+#[ignore = "takes a minute, which CI has no time for; `make peers` and `make test-all` run it"]
 async fn hung_kubelet_is_turned_off_by_a_fence_agent() -> Result<()> {
     if !agents_to_test("hung_kubelet_is_turned_off_by_a_fence_agent")? {
         return Ok(());
@@ -72,7 +72,7 @@ async fn on_libvirt(name: &str, test: &str) -> Result<Option<(Lab, Domains)>> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a further provider, for its release: make peers"]
+#[ignore = "takes a minute, which CI has no time for; `make peers` and `make test-all` run it"]
 async fn power_cut_moves_the_volume_by_libvirt() -> Result<()> {
     let test = "power_cut_moves_the_volume_by_libvirt";
     let Some((lab, domains)) = on_libvirt("libvirt-cut", test).await? else {
@@ -82,7 +82,7 @@ async fn power_cut_moves_the_volume_by_libvirt() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a further provider, for its release: make peers"]
+#[ignore = "takes a minute, which CI has no time for; `make peers` and `make test-all` run it"]
 async fn hung_kubelet_is_turned_off_by_libvirt() -> Result<()> {
     let test = "hung_kubelet_is_turned_off_by_libvirt";
     let Some((lab, domains)) = on_libvirt("libvirt-hung", test).await? else {
@@ -98,7 +98,7 @@ async fn hung_kubelet_is_turned_off_by_libvirt() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a further provider, for its release: make peers"]
+#[ignore = "takes a minute, which CI has no time for; `make peers` and `make test-all` run it"]
 async fn power_cut_moves_the_volume_by_kubevirt() -> Result<()> {
     let lab = Lab::start(Setup::new("kubevirt-cut", 2)).await?;
     let cluster = lab.kubevirt().await?;
@@ -106,7 +106,7 @@ async fn power_cut_moves_the_volume_by_kubevirt() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a further provider, for its release: make peers"]
+#[ignore = "takes a minute, which CI has no time for; `make peers` and `make test-all` run it"]
 async fn hung_kubelet_is_turned_off_by_kubevirt() -> Result<()> {
     let lab = Lab::start(Setup::new("kubevirt-hung", 2)).await?;
     let cluster = lab.kubevirt().await?;
@@ -115,7 +115,7 @@ async fn hung_kubelet_is_turned_off_by_kubevirt() -> Result<()> {
 
 /// Metal3 keeps a host off while the annotation is there, and turns it on once a human has taken that away.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a further provider, for its release: make peers"]
+#[ignore = "takes a minute, which CI has no time for; `make peers` and `make test-all` run it"]
 async fn hung_kubelet_is_turned_off_by_metal3() -> Result<()> {
     let lab = Lab::start(Setup::new("metal3-hung", 2)).await?;
     let cluster = lab.metal3().await?;

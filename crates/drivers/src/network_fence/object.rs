@@ -189,7 +189,7 @@ impl NetworkFence {
         self.spec.network_fence_class_name == class
     }
 
-    /// Does it shut out just these?
+    /// Does it shut out addresses, each of them a single one?
     #[must_use]
     pub fn has_cidrs(&self) -> bool {
         !self.spec.cidrs.is_empty() && self.spec.cidrs.iter().all(|it| one_address(it).is_some())

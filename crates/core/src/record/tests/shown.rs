@@ -145,6 +145,19 @@ fn a_list_that_is_full_of_open_commands_gets_no_longer() {
     assert_eq!(ours.attempts, theirs.attempts);
 }
 
+fn by(by_confirmation: bool, readings: Vec<DeviceReadings>) -> Evidence {
+    Evidence {
+        claim: "fence-n1".to_owned(),
+        node_uid: "uid-1".to_owned(),
+        boot_id: "boot-1".to_owned(),
+        lease_renew_time: String::new(),
+        last_report: String::new(),
+        level: "level".to_owned(),
+        by_confirmation,
+        readings,
+    }
+}
+
 /// S1: others free what they like by this condition, and a machine that only its storage shuts out may run.
 #[test]
 fn a_storage_alone_confirms_no_machine_down() {
@@ -154,16 +167,7 @@ fn a_storage_alone_confirms_no_machine_down() {
         for (device, covers) in readings.iter_mut().zip(covers) {
             device.covers = covers.map(str::to_owned);
         }
-        Evidence {
-            claim: "fence-n1".to_owned(),
-            node_uid: "uid-1".to_owned(),
-            boot_id: "boot-1".to_owned(),
-            lease_renew_time: String::new(),
-            last_report: String::new(),
-            level: "level".to_owned(),
-            by_confirmation: false,
-            readings,
-        }
+        by(false, readings)
     };
     let told = |status: &NodeFenceStatus| {
         let told = find(&status.conditions, NODE_CONFIRMED_DOWN);
@@ -195,16 +199,7 @@ fn what_is_confirmed_down_says_whether_a_device_or_a_human_has_said_so() {
             "off by manual confirmation (`spec.manualConfirmation`), and no sign of life since the claim",
         ),
     ] {
-        let proven = Evidence {
-            claim: "fence-n1".to_owned(),
-            node_uid: "uid-1".to_owned(),
-            boot_id: "boot-1".to_owned(),
-            lease_renew_time: String::new(),
-            last_report: String::new(),
-            level: "level".to_owned(),
-            by_confirmation,
-            readings: crate::fixtures::off_readings(),
-        };
+        let proven = by(by_confirmation, crate::fixtures::off_readings());
         let mut status = NodeFenceStatus::default();
         let (memory, at) = (Memory::default(), Timestamp::UNIX_EPOCH);
         evidence(&mut status, &proven, &memory, Duration::ZERO, at);

@@ -233,7 +233,7 @@ async fn a_stop_is_one_request_to_the_number_and_its_operation_is_followed() {
         assert!(matches!(outcome, Ok(OffOutcome::Unknown(_))), "{outcome:?}");
     }
     let Ok(OffOutcome::Unknown(still)) = off("200 OK", &taken, &taken).await else {
-        panic!("it goes on");
+        panic!("the operation is still running");
     };
     let words = "the power-off is still in progress after 2s; the readings say when it is off";
     assert!(still.to_string().ends_with(words), "{still}");

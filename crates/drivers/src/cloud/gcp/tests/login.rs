@@ -229,5 +229,8 @@ fn a_token_that_another_device_has_fetched_is_not_sent_unchecked() {
     assert!(of(json!({"verification": "None"})).is_err());
     assert!(of(json!({"verification": "Pinned"})).is_err());
     let own = json!({"verification": "Full", "caRef": {"name": "own-ca"}});
-    assert!(of(own).is_err(), "whoever holds its key answers for Google");
+    assert!(
+        of(own).is_err(),
+        "the holder of its key could answer in Google's place"
+    );
 }
