@@ -3,22 +3,26 @@
 //! `resourceVersion` is left unset everywhere, which makes the API server answer from etcd's quorum (S12). A read
 //! that fails, is cut short or cannot be decoded is `Failed`, never "empty".
 
+mod volumes;
+
 use super::context::Context;
 use fencing_api::fence::NodeFence;
 use fencing_cluster::client::{AskError, ask};
 use fencing_cluster::slim::{SlimAttachment, SlimLease, SlimNode, pod_view};
-use fencing_core::observed::{AttachmentView, LeaseView, NodeView, Observed, PodView, Read};
+use fencing_core::observed::{
+    AttachmentView, LeaseView, NodeView, Observed, PodView, Read, Volumes,
+};
 use fencing_core::plan::Needs;
-use fencing_core::quiesce::tolerating;
 use fencing_drivers::clock;
 use futures::future::try_join_all;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, ObjectList};
 use kube::core::DeserializeGuard;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::time::Duration;
+use volumes::{tolerated_volumes, volumes};
 
 /// Quorum GET of a Node.
 pub async fn node(context: &Context, name: &str) -> Read<SlimNode> {
@@ -46,7 +50,7 @@ struct Others {
     pods: Read<Vec<PodView>>,
     starting: Read<Vec<PodView>>,
     attachments: Read<Vec<AttachmentView>>,
-    volumes: Read<Vec<(String, String)>>,
+    volumes: Read<Volumes>,
 }
 
 impl Reads {
@@ -92,7 +96,7 @@ impl Reads {
             attachments: needs.attachments && read.attachments == Read::NotRead,
             volumes_of: match read.volumes {
                 Read::NotRead => needs.volumes_of,
-                _ => Vec::new(),
+                _ => None,
             },
             ..needs
         };
@@ -138,19 +142,21 @@ impl Reads {
 
 /// Side by side, as far as they are wanted. Boxed: a round holds room for all of them for as long as it lasts, and most rounds want none.
 async fn others(context: &Context, name: &str, wanted: &Needs) -> Others {
-    let (lease, pods, starting, attachments, volumes) = tokio::join!(
+    let (lease, pods, starting, (attachments, volumes)) = tokio::join!(
         if_wanted(wanted.lease, Box::pin(lease(&context.reads, name))),
         if_wanted(wanted.pods, Box::pin(pods(context, name))),
         if_wanted(
             !wanted.starting.is_empty(),
             Box::pin(same_pods(context, &wanted.starting))
         ),
-        if_wanted(wanted.attachments, Box::pin(attachments(context, name))),
-        // Asked for without any pod, the answer is that there is none.
-        if_wanted(
-            wanted.attachments,
-            Box::pin(volumes(context, &wanted.volumes_of))
-        ),
+        Box::pin(async {
+            let attachments = if_wanted(wanted.attachments, attachments(context, name)).await;
+            let volumes = match (attachments.present(), &wanted.volumes_of) {
+                (Some(attachments), Some(pods)) => volumes(context, attachments, pods).await,
+                _ => Read::NotRead,
+            };
+            (attachments, volumes)
+        }),
     );
     Others {
         lease,
@@ -198,13 +204,8 @@ async fn same_pods(context: &Context, pods: &[PodView]) -> Read<Vec<PodView>> {
         let api = Api::<Pod>::namespaced(context.reads.clone(), &pod.namespace);
         let (name, uid) = (pod.name.clone(), pod.uid.clone());
         async move {
-            let pod = seen_map(get(api, &name).await, |pod| pod_view(&pod));
-            match pod {
-                Read::Present(pod) if pod.uid == uid => Ok(Some(pod)),
-                Read::Present(_) | Read::Absent => Ok(None),
-                Read::Failed(reason) => Err(reason),
-                Read::NotRead => Err("it was not read".to_owned()),
-            }
+            let pod = found(get(api, &name).await)?;
+            Ok(pod.map(|it| pod_view(&it)).filter(|it| it.uid == uid))
         }
     };
     match try_join_all(pods.iter().map(one)).await {
@@ -225,51 +226,14 @@ async fn attachments(context: &Context, node: &str) -> Read<Vec<AttachmentView>>
     seen_map(all, of_node)
 }
 
-/// The claims of these pods, each with its PersistentVolume. One that is not bound has none that is known.
-async fn volumes(context: &Context, pods: &[PodView]) -> Read<Vec<(String, String)>> {
-    let mut volumes = Vec::new();
-    for pod in pods {
-        for name in &pod.claims {
-            let api =
-                Api::<PersistentVolumeClaim>::namespaced(context.reads.clone(), &pod.namespace);
-            let volume = match get(api, name).await {
-                Read::Present(claim) => claim.spec.and_then(|spec| spec.volume_name),
-                Read::Absent => None,
-                Read::Failed(reason) => return Read::Failed(reason),
-                Read::NotRead => None,
-            };
-            volumes.push((
-                format!("{}/{name}", pod.namespace),
-                volume.unwrap_or_default(),
-            ));
-        }
+/// The object, unless there is none.
+fn found<T>(read: Read<T>) -> Result<Option<T>, String> {
+    match read {
+        Read::Present(object) => Ok(Some(object)),
+        Read::Absent => Ok(None),
+        Read::Failed(reason) => Err(reason),
+        Read::NotRead => Err("it was not read".to_owned()),
     }
-    Read::Present(volumes)
-}
-
-/// PersistentVolumes of the pods that tolerate out-of-service. One that cannot be resolved is left out: its VolumeAttachment then
-/// hinders the release, which is the safe side.
-async fn tolerated_volumes(context: &Context, pods: &[PodView]) -> Vec<String> {
-    let mut volumes = Vec::new();
-    for pod in tolerating(pods) {
-        for claim in &pod.claims {
-            let api =
-                Api::<PersistentVolumeClaim>::namespaced(context.reads.clone(), &pod.namespace);
-            if let Read::Present(claim) = get(api, claim).await
-                && is_bound(&claim)
-            {
-                volumes.extend(claim.spec.and_then(|spec| spec.volume_name));
-            }
-        }
-    }
-    volumes
-}
-
-/// Anybody may name the volume of another tenant in a claim: it is theirs once the API server's controller says so, in the status, which users
-/// cannot write.
-fn is_bound(claim: &PersistentVolumeClaim) -> bool {
-    let phase = claim.status.as_ref().and_then(|it| it.phase.as_deref());
-    phase == Some("Bound") && claim.metadata.deletion_timestamp.is_none()
 }
 
 /// Does something answer at the kubelet's port?

@@ -17,7 +17,7 @@ use fencing_api::policy::NodeFencingPolicy;
 use fencing_api::settings::{ApprovalMode, FenceLevel, FenceMode, LevelRequirement};
 use fencing_core::control::Control;
 use fencing_core::delay::{HeldCondition, Now, Since};
-use fencing_core::device::{Device, Level};
+use fencing_core::device::{Device, Level, Storage};
 use fencing_core::identity::{one_and_the_same, same_device_message};
 use fencing_core::identity_rule::IdentityRule;
 use fencing_core::observed::NodeView;
@@ -183,7 +183,7 @@ fn resolve_level(
             },
             manual: device.spec.reads() == Reads::Human,
             outlets: !device.spec.reads().tells_power(),
-            covers: covers(device),
+            covers: device.spec.drivers.network_fence.as_ref().map(Storage::of),
             control: all.control(
                 device,
                 node,
@@ -261,12 +261,6 @@ fn refuse_the_same_twice(
     for device in devices.iter_mut().filter(|device| device.name == pair.1) {
         device.identity = IdentityRule::Refused(words.clone());
     }
-}
-
-/// The CSI driver from whose volumes a device keeps the node, where that is what it does.
-fn covers(device: &FenceDevice) -> Option<String> {
-    let fence = device.spec.drivers.network_fence.as_ref()?;
-    Some(fence.provisioner.clone())
 }
 
 /// What a human has said of the machine.

@@ -20,6 +20,12 @@ pub struct NetworkFenceDriver {
     #[schemars(length(min = 1, max = 253), extend("x-kubernetes-validations" = [object_name()]))]
     pub network_fence_class_name: String,
 
+    /// Which storage of the driver, as `parameters.clusterID` of the class and the attributes of its volumes have it. Without it they have none:
+    /// volumes of another one are not covered.
+    #[serde(default, rename = "clusterID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub cluster_id: Option<String>,
+
     /// Which addresses CSI-Addons may name as the Node's clients of the storage.
     #[serde(default)]
     pub client_addresses: ClientAddresses,

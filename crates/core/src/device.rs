@@ -5,6 +5,7 @@ use super::control::Control;
 use super::identity_rule::IdentityRule;
 use super::reading::{PowerState, Reading};
 use super::verification::Require;
+use fencing_api::device::NetworkFenceDriver;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -21,10 +22,29 @@ pub struct Device {
     pub manual: bool,
     /// It reads outlets, and not the machine: one that has power says nothing of a machine that was switched off otherwise.
     pub outlets: bool,
-    /// It keeps the node from the volumes of this CSI driver, and leaves the power alone: what it reads is whether it does.
-    pub covers: Option<String>,
+    /// It keeps the node from the volumes of this storage, and leaves the power alone: what it reads is whether it does.
+    pub covers: Option<Storage>,
     /// Has it shown that it can read On of this node's machine?
     pub control: Control,
+}
+
+/// The volumes of a storage: those that its CSI driver attaches and, of a driver that serves several storages, those that name this one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Storage {
+    /// CSI driver.
+    pub driver: String,
+    /// Which of its storages, as `clusterID` of a volume's attributes; empty where they have none.
+    pub cluster: String,
+}
+
+impl Storage {
+    /// The storage that this driver shuts nodes out of.
+    pub fn of(fence: &NetworkFenceDriver) -> Self {
+        Self {
+            driver: fence.provisioner.clone(),
+            cluster: fence.cluster_id.clone().unwrap_or_default(),
+        }
+    }
 }
 
 /// One way to fence the node: AND or OR over its devices. Levels are tried one after the other (Pacemaker's topology).
@@ -50,10 +70,10 @@ impl Level {
         self.devices.iter().all(|device| device.manual) && !self.devices.is_empty()
     }
 
-    /// Can it only keep the node from its volumes, because no device of it knows the power? The drivers whose volumes these are.
-    pub fn storage(&self) -> Option<Vec<&str>> {
-        let covered: Option<Vec<&str>> =
-            self.devices.iter().map(|it| it.covers.as_deref()).collect();
+    /// Can it only keep the node from its volumes, because no device of it knows the power? The storages whose volumes these are.
+    pub fn storage(&self) -> Option<Vec<&Storage>> {
+        let covered: Option<Vec<&Storage>> =
+            self.devices.iter().map(|it| it.covers.as_ref()).collect();
         covered.filter(|covered| !covered.is_empty())
     }
 
@@ -101,7 +121,7 @@ pub struct DeviceReadings {
     /// It reads outlets, as [`Device::outlets`].
     pub outlets: bool,
     /// As [`Device::covers`].
-    pub covers: Option<String>,
+    pub covers: Option<Storage>,
     /// As [`Device::control`].
     pub control: Control,
     /// All readings of the session, oldest first.

@@ -213,6 +213,15 @@ pub struct AttachmentView {
     pub detach_error: Option<String>,
 }
 
+/// What the volumes of a node are.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Volumes {
+    /// The claims of the pods that leave the node, `namespace/name`, each with its PersistentVolume, which is empty where it is not known.
+    pub claims: Vec<(String, String)>,
+    /// The PersistentVolumes that are attached to it, each with its `clusterID`, which is empty where it has none. One that does not exist is not in it.
+    pub clusters: BTreeMap<String, String>,
+}
+
 /// What a read returned.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Read<T> {
@@ -268,9 +277,8 @@ pub struct Observed {
     pub attachments: Read<Vec<AttachmentView>>,
     /// VolumeAttachments of the node as the cache has them: for words, and to know when the last check is worth its LIST.
     pub attachments_cached: Vec<AttachmentView>,
-    /// The claims of the pods that leave the node, `namespace/name`, each with its PersistentVolume, which is empty where it is not known: quorum
-    /// GETs, read only where a storage alone is what proves (`plan::storage`).
-    pub volumes: Read<Vec<(String, String)>>,
+    /// What the node's volumes are: quorum GETs, read only where a storage alone is what proves (`plan::storage`).
+    pub volumes: Read<Volumes>,
     /// Volumes of pods that tolerate `out-of-service`: they stay attached.
     pub tolerated_volumes: Vec<String>,
     /// Something answers at the kubelet's port (read only after an off command, and after a sign of life beside a device that reads off).

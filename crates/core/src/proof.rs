@@ -5,7 +5,7 @@
 //! human's word that it rests on.
 //! Deleting pods by force borrows one, setting the taint consumes one; the type system carries the rule from here.
 
-use super::device::DeviceReadings;
+use super::device::{DeviceReadings, Storage};
 use super::not_proven::NotProven;
 use super::observed::{LeaseView, NodeView, Ready};
 use super::power_history::PowerHistory;
@@ -65,7 +65,7 @@ impl Case<'_> {
 pub struct Proof {
     claim: String,
     valid_until: Duration,
-    covers: Option<BTreeSet<String>>,
+    covers: Option<BTreeSet<Storage>>,
 }
 
 impl Proof {
@@ -79,8 +79,8 @@ impl Proof {
         self.valid_until
     }
 
-    /// The CSI drivers from whose volumes the node is kept, where nothing says that its machine is off (`StorageFenced`); none: it is off.
-    pub fn covers(&self) -> Option<&BTreeSet<String>> {
+    /// The storages from whose volumes the node is kept, where nothing says that its machine is off (`StorageFenced`); none: it is off.
+    pub fn covers(&self) -> Option<&BTreeSet<Storage>> {
         self.covers.as_ref()
     }
 }
@@ -112,7 +112,7 @@ pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
 fn off_until(
     case: &Case<'_>,
     now: Duration,
-) -> Result<(Duration, Option<BTreeSet<String>>), NotProven> {
+) -> Result<(Duration, Option<BTreeSet<Storage>>), NotProven> {
     let off_run = |device: &DeviceReadings| {
         let run = device_is_off(device, case.quiesced, case.verification, now)?;
         can_read_on(case, device)?;

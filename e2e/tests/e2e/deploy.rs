@@ -22,6 +22,7 @@ const RIGHTS: &[(&str, &[&str])] = &[
         &[
             "/nodes get,list,patch,watch",
             "/persistentvolumeclaims get",
+            "/persistentvolumes get",
             "/pods delete,get,list",
             "csiaddons.openshift.io/csiaddonsnodes list",
             "csiaddons.openshift.io/networkfenceclasses get",

@@ -164,7 +164,7 @@ impl Round<'_> {
     }
 
     /// Which devices a level has, the Node's labels tell: what was answered is not listened to before the Node can be read.
-    fn put_back(&self, mut answers: Vec<Answer>) {
+    pub(super) fn put_back(&self, mut answers: Vec<Answer>) {
         for answer in &mut answers {
             answer.put_back.get_or_insert_with(clock::since_boot);
         }

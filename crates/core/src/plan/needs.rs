@@ -23,8 +23,8 @@ pub struct Needs {
     pub starting: Vec<PodView>,
     /// All VolumeAttachments, by quorum LIST.
     pub attachments: bool,
-    /// The PersistentVolumes of these pods' claims, one by one.
-    pub volumes_of: Vec<PodView>,
+    /// Beside them, one by one, the PersistentVolumes that are attached, and those of these pods' claims.
+    pub volumes_of: Option<Vec<PodView>>,
     /// Whether something answers at the kubelet's port.
     pub kubelet: bool,
     /// The other NodeFences, by quorum LIST: what they have sent.
@@ -110,10 +110,7 @@ fn under_claim(memory: &Memory) -> Needs {
             || (judging && (memory.under_claim.pods.is_none() || memory.under_claim.relist)),
         starting,
         attachments: by_storage,
-        volumes_of: match by_storage {
-            true => storage::leaving(memory).cloned().collect(),
-            false => Vec::new(),
-        },
+        volumes_of: by_storage.then(|| storage::leaving(memory).cloned().collect()),
         kubelet: judging && commanded && !memory.under_claim.judged_down,
         ..Needs::default()
     }

@@ -1,14 +1,14 @@
 //! A storage that keeps the node from its volumes, where no device says that the machine is off (`StorageFenced`).
 //!
-//! Such a machine may run. So the taint needs more than from a machine without power: every volume that would be taken from it belongs to a driver
-//! whose storage shuts it out, and nothing else is done by the proof. And less ends it: only another boot has forgotten the old mounts.
+//! Such a machine may run. So the taint needs more than from a machine without power: every volume that would be taken from it is one of a storage
+//! that shuts it out, and nothing else is done by the proof. And less ends it: only another boot has forgotten the old mounts.
 
 use super::level::Failure;
 use super::pace::{READ_PACE, poll_again};
 use super::round::Round;
 use super::tries::try_again;
 use crate::decision::Decision;
-use crate::device::Level;
+use crate::device::{Level, Storage};
 use crate::escalation::Escalation;
 use crate::memory::Memory;
 use crate::observed::{AttachmentView, NodeView, PodView, Read};
@@ -40,8 +40,10 @@ pub(super) fn leaving(memory: &Memory) -> impl Iterator<Item = &PodView> {
 pub(super) fn hopeless(r: &Round<'_>, level: &Level) -> Option<Failure> {
     let covered = level.storage()?;
     let message = unfit(r.settings).or_else(|| {
-        let attached = &r.observed.attachments_cached;
-        foreign_volume(attached, |attacher| covered.contains(&attacher))
+        foreign_volume(&r.observed.attachments_cached, |it| {
+            let is_covered = covered.iter().any(|of| of.driver == it.attacher);
+            (!is_covered).then(String::new)
+        })
     })?;
     Some(Failure {
         reason: Escalation::DeviceFailed,
@@ -56,18 +58,27 @@ pub(super) fn uncovered(r: &mut Round<'_>, _: &NodeView, proof: &Proof) -> Optio
         return Some(try_again(r, message));
     }
     let seen = r.observed;
-    let (attachments, claims) = match (&seen.attachments, &seen.volumes) {
-        (Read::Present(attachments), Read::Present(claims)) => (attachments, claims),
-        (attachments, claims) => {
-            let why = format!("{}{}", attachments.why(), claims.why());
+    let (attachments, volumes) = match (&seen.attachments, &seen.volumes) {
+        (Read::Present(attachments), Read::Present(volumes)) => (attachments, volumes),
+        (attachments, volumes) => {
+            let why = format!("{}{}", attachments.why(), volumes.why());
             let message = format!(
                 "fenced from its storage; a complete list of the node's volumes is required{why}"
             );
             return Some(poll_again(r, Stage::Tainting, message, READ_PACE));
         }
     };
-    let message = foreign_volume(attachments, |attacher| covered.contains(attacher))
-        .or_else(|| unattached_volume(r.memory, attachments, claims))?;
+    let elsewhere = |it: &AttachmentView| {
+        let cluster = volumes.clusters.get(&it.volume).cloned();
+        let storage = cluster.clone().map(|cluster| Storage {
+            driver: it.attacher.clone(),
+            cluster,
+        });
+        let is_covered = storage.is_some_and(|it| covered.contains(&it));
+        (!is_covered).then(|| cluster.unwrap_or_else(|| "unknown".to_owned()))
+    };
+    let message = foreign_volume(attachments, elsewhere)
+        .or_else(|| unattached_volume(r.memory, attachments, &volumes.claims))?;
     Some(try_again(r, message))
 }
 
@@ -81,15 +92,22 @@ fn unfit(settings: &Settings) -> Option<String> {
     })
 }
 
-/// The volumes that another driver has attached.
+/// The attached volumes that are elsewhere, and of which `clusterID`.
 fn foreign_volume(
     attachments: &[AttachmentView],
-    is_covered: impl Fn(&str) -> bool,
+    elsewhere: impl Fn(&AttachmentView) -> Option<String>,
 ) -> Option<String> {
-    let left = attachments.iter().filter(|it| !is_covered(&it.attacher));
-    let names: Vec<String> = left
-        .map(|it| format!("{} of {} ({})", it.volume, it.attacher, it.name))
-        .collect();
+    let named = |it: &AttachmentView| {
+        let cluster = match elsewhere(it)?.as_str() {
+            "" => String::new(),
+            id => format!(", clusterID {id}"),
+        };
+        Some(format!(
+            "{} of {}{cluster} ({})",
+            it.volume, it.attacher, it.name
+        ))
+    };
+    let names: Vec<String> = attachments.iter().filter_map(named).collect();
     (!names.is_empty()).then(|| {
         let names = shorten(&names);
         format!("the storage fence does not cover volume {names}; {NEEDS_POWER}")

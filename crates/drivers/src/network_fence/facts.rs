@@ -2,7 +2,7 @@
 
 use super::object::one_address;
 use crate::error::printable;
-use fencing_api::device::ClientAddresses;
+use fencing_api::device::{ClientAddresses, NetworkFenceDriver};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -17,19 +17,37 @@ pub(super) struct Class {
 struct ClassSpec {
     #[serde(default)]
     provisioner: String,
+    #[serde(default)]
+    parameters: ClassParameters,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+struct ClassParameters {
+    #[serde(default, rename = "clusterID")]
+    cluster_id: String,
 }
 
 impl Class {
-    /// Is it of this CSI driver? Of another one its fence covers other volumes.
-    pub(super) fn check(&self, provisioner: &str) -> Result<(), String> {
-        let found = &self.spec.provisioner;
-        match found == provisioner {
-            true => Ok(()),
-            false => Err(format!(
-                "the class is of provisioner `{}`, and `networkFence.provisioner` is {provisioner}; correct one of them",
-                printable(found, 63)
-            )),
+    /// Is it of this storage? The fence of another one covers other volumes.
+    pub(super) fn check(&self, settings: &NetworkFenceDriver) -> Result<(), String> {
+        let cluster = settings.cluster_id.as_deref().unwrap_or_default();
+        let named = [
+            (
+                "provisioner",
+                &self.spec.provisioner,
+                settings.provisioner.as_str(),
+            ),
+            ("clusterID", &self.spec.parameters.cluster_id, cluster),
+        ];
+        for (field, found, wanted) in named {
+            if found != wanted {
+                return Err(format!(
+                    "the class is of {field} `{}`, and `networkFence.{field}` is `{wanted}`; correct one of them",
+                    printable(found, 63)
+                ));
+            }
         }
+        Ok(())
     }
 }
 

@@ -97,7 +97,7 @@ impl Session {
             }
         };
         class
-            .check(&settings.provisioner)
+            .check(settings)
             .map_err(|problem| DeviceError::Settings {
                 field: "networkFence.networkFenceClassName",
                 problem,

@@ -20,6 +20,43 @@ fn says(state: PowerState, second: u64) -> Reading {
     }
 }
 
+/// The BMC said On.
+fn answer(order: u64) -> Answer {
+    let sight = DeviceAnswer {
+        device: fixtures::bmc(),
+        reading: Ok(says(PowerState::On, 10)),
+    };
+    let reply = DeviceReply::PowerRead {
+        answers: vec![sight],
+        pods: None,
+    };
+    Answer {
+        order,
+        reply,
+        put_back: None,
+    }
+}
+
+/// S15: what a device says while the Node is read comes after what was heard before.
+#[tokio::test]
+async fn what_is_answered_during_a_round_comes_after_what_it_puts_back() {
+    let cluster = cluster(unclaimed()).await;
+    let (context, fence) = (cluster.context(), fence("7"));
+    let incident = Incidents::default().begin(fence.clone());
+    let mut incident = incident.lock().await;
+    let answers = incident.answers.clone();
+    let round = Round {
+        context: &context,
+        fence: &fence,
+        incident: &mut incident,
+    };
+    answers.lock().expect("answers").push(answer(2));
+    round.put_back(vec![answer(1)]);
+    let answers = answers.lock().expect("answers");
+    let order: Vec<_> = answers.iter().map(|it| it.order).collect();
+    assert_eq!(order, [1, 2]);
+}
+
 /// S15: which devices the node has, its labels tell. What they have said waits until the Node can be read, and is not lost.
 #[tokio::test]
 async fn what_was_answered_while_the_node_could_not_be_read_is_heard_later() {
@@ -29,21 +66,6 @@ async fn what_was_answered_while_the_node_could_not_be_read_is_heard_later() {
     let (context, fence) = (cluster.context(), fence("7"));
     let incidents = Incidents::default();
     let incident = incidents.begin(fence.clone());
-    let answer = |order| {
-        let sight = DeviceAnswer {
-            device: fixtures::bmc(),
-            reading: Ok(says(PowerState::On, 10)),
-        };
-        let reply = DeviceReply::PowerRead {
-            answers: vec![sight],
-            pods: None,
-        };
-        Answer {
-            order,
-            reply,
-            put_back: None,
-        }
-    };
     let answers = incident.lock().await.answers.clone();
     let waiting = || -> Vec<_> {
         let answers = answers.lock().expect("answers");

@@ -8,7 +8,7 @@ use crate::fixtures::{
     DATE, asking, attempt, bmc, claimed, drained, lease, level, off_readings, own_claim, pod,
     settings,
 };
-use crate::observed::Observed;
+use crate::observed::{Observed, Volumes};
 use crate::plan::{Moment, needs, step};
 use crate::quiesce::Quiesce;
 use crate::verification::Require;
@@ -19,7 +19,10 @@ fn storage(name: &str, driver: &str) -> Device {
     Device {
         name: name.to_owned(),
         outlets: true,
-        covers: Some(driver.to_owned()),
+        covers: Some(Storage {
+            driver: driver.to_owned(),
+            cluster: "a".to_owned(),
+        }),
         ..bmc()
     }
 }
@@ -99,7 +102,13 @@ fn seen(attachments: &[AttachmentView], volumes: &[(&str, &str)]) -> Observed {
         lease: Read::Present(lease()),
         attachments: Read::Present(attachments.to_vec()),
         attachments_cached: attachments.to_vec(),
-        volumes: Read::Present(volumes.collect()),
+        volumes: Read::Present(Volumes {
+            claims: volumes.collect(),
+            clusters: attachments
+                .iter()
+                .map(|it| (it.volume.clone(), "a".to_owned()))
+                .collect(),
+        }),
         ..drained()
     }
 }
@@ -132,12 +141,56 @@ fn a_storage_alone_taints_where_it_covers_every_volume() {
     assert_eq!(tainted(&s, &seen(&own, &CLAIMED)), Ok(()));
     let other = [attached("pv-1", "rbd.csi"), attached("pv-2", "ebs.csi")];
     let why = tainted(&s, &seen(&other, &CLAIMED)).expect_err("not covered");
-    assert!(why.contains("pv-2 of ebs.csi (csi-pv-2)"), "{why}");
+    assert!(
+        why.contains("pv-2 of ebs.csi, clusterID a (csi-pv-2)"),
+        "{why}"
+    );
     let both = by(
         Require::All,
         &[storage("rbd", "rbd.csi"), storage("ebs", "ebs.csi")],
     );
     assert_eq!(tainted(&both, &seen(&other, &CLAIMED)), Ok(()));
+}
+
+/// One driver may serve two storages, and the fence of one stops no write to the other.
+#[test]
+fn a_volume_of_another_storage_of_the_driver_is_not_covered() {
+    let s = by(Require::All, &[storage("rbd", "rbd.csi")]);
+    let o = seen(&[attached("pv-1", "rbd.csi")], &CLAIMED);
+    let with = |clusters: &[(&str, &str)]| {
+        let Read::Present(volumes) = &o.volumes else {
+            unreachable!()
+        };
+        let clusters = clusters
+            .iter()
+            .map(|(volume, cluster)| ((*volume).to_owned(), (*cluster).to_owned()));
+        let volumes = Volumes {
+            clusters: clusters.collect(),
+            ..volumes.clone()
+        };
+        tainted(
+            &s,
+            &Observed {
+                volumes: Read::Present(volumes),
+                ..o.clone()
+            },
+        )
+    };
+    assert_eq!(with(&[("pv-1", "a")]), Ok(()));
+    for (clusters, named) in [
+        (
+            &[("pv-1", "b")][..],
+            "pv-1 of rbd.csi, clusterID b (csi-pv-1)",
+        ),
+        (&[("pv-1", "")], "pv-1 of rbd.csi (csi-pv-1)"),
+        (
+            &[("pv-2", "a")],
+            "pv-1 of rbd.csi, clusterID unknown (csi-pv-1)",
+        ),
+    ] {
+        let why = with(clusters).expect_err("not covered");
+        assert!(why.contains(named), "{why}");
+    }
 }
 
 /// S12: a list that could not be read is no empty one.
@@ -256,8 +309,8 @@ fn volumes_are_asked_for_only_where_a_storage_proves() {
     let of = |devices: &[Device]| {
         let s = by(Require::All, devices);
         let needs = needs(&s, &proven(devices), Some(&claimed("fence-n1")));
-        (needs.attachments, needs.volumes_of.len())
+        (needs.attachments, needs.volumes_of.map(|it| it.len()))
     };
-    assert_eq!(of(&[storage("rbd", "rbd.csi")]), (true, 1));
-    assert_eq!(of(&[bmc()]), (false, 0));
+    assert_eq!(of(&[storage("rbd", "rbd.csi")]), (true, Some(1)));
+    assert_eq!(of(&[bmc()]), (false, None));
 }

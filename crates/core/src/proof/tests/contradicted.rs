@@ -119,3 +119,30 @@ fn a_renewed_lease_contradicts_those_that_say_off_together() {
         }
     }
 }
+
+/// L1: a storage that lets the node in says nothing of its machine, in the level of a BMC that reads Off or beside it.
+#[test]
+fn a_storage_that_lets_the_node_in_contradicts_no_device_that_reads_off() {
+    let with_storage = |covers: Option<Storage>, beside: bool| {
+        judged(move |good| {
+            let mut storage = device("storage");
+            storage.outlets = true;
+            storage.covers = covers;
+            storage.readings.remove(0);
+            storage.readings[0].state = PowerState::On;
+            good.require = Require::Any;
+            match beside {
+                true => good.others.push(storage),
+                false => good.devices.push(storage),
+            }
+        })
+    };
+    let rbd = Storage {
+        driver: "rbd.csi".to_owned(),
+        cluster: String::new(),
+    };
+    for beside in [false, true] {
+        assert_eq!(with_storage(Some(rbd.clone()), beside).err(), None);
+        assert!(with_storage(None, beside).is_err(), "outlets");
+    }
+}

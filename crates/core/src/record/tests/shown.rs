@@ -1,6 +1,7 @@
 //! The conditions of a NodeFence, and what its end closes.
 
 use super::*;
+use crate::device::Storage;
 use crate::escalation::Escalation;
 use crate::hold::HeldBy;
 use crate::memory::ProvenOff;
@@ -165,7 +166,10 @@ fn a_storage_alone_confirms_no_machine_down() {
         let mut readings = crate::fixtures::off_readings();
         readings.extend(crate::fixtures::off_readings());
         for (device, covers) in readings.iter_mut().zip(covers) {
-            device.covers = covers.map(str::to_owned);
+            device.covers = covers.map(|driver| Storage {
+                driver: driver.to_owned(),
+                cluster: String::new(),
+            });
         }
         by(false, readings)
     };

@@ -15,11 +15,13 @@ use fencing_api::settings::{FenceMode, Procedure};
 use fencing_core::control::Control;
 use fencing_core::decision::{Decision, DeviceOrder, Effect};
 use fencing_core::delay::{Now, Since};
-use fencing_core::device::{Device, Level};
+use fencing_core::device::{Device, Level, Storage};
 use fencing_core::hold::Hold;
 use fencing_core::identity_rule::IdentityRule;
 use fencing_core::memory::Memory;
-use fencing_core::observed::{AttachmentView, LeaseView, NodeView, Observed, PodView, Read};
+use fencing_core::observed::{
+    AttachmentView, LeaseView, NodeView, Observed, PodView, Read, Volumes,
+};
 use fencing_core::plan::{Moment, needs, step};
 use fencing_core::record;
 use fencing_core::settings::ManualConfirmation;
@@ -28,6 +30,7 @@ use fencing_core::stage::Stage;
 use fencing_core::taint::NodePatch;
 use fencing_core::verification::{Require, Verification};
 use jiff::Timestamp;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// System UUID of the machine that the node runs on.
@@ -148,9 +151,10 @@ impl World {
             },
             manual: name.starts_with("human"),
             outlets: name.starts_with("outlet") || name.starts_with("storage"),
-            covers: name
-                .starts_with("storage")
-                .then(|| "storage.csi".to_owned()),
+            covers: name.starts_with("storage").then(|| Storage {
+                driver: "storage.csi".to_owned(),
+                cluster: "a".to_owned(),
+            }),
             control: match name {
                 _ if name.ends_with("-unseen") => Control::Missing,
                 _ if name.ends_with("-liar") => Control::OffWhileRunning,
@@ -280,10 +284,13 @@ impl World {
             } else {
                 self.volumes.clone()
             },
-            volumes: match (needs.volumes_of.is_empty(), self.volumes_unreadable) {
-                (true, _) if !needs.attachments => Read::NotRead,
-                (_, true) => Read::Failed("HTTP 503".to_owned()),
-                (_, false) => Read::Present(Self::claimed(&needs.volumes_of)),
+            volumes: match (&needs.volumes_of, self.volumes_unreadable) {
+                (None, _) => Read::NotRead,
+                (Some(_), true) => Read::Failed("HTTP 503".to_owned()),
+                (Some(pods), false) => Read::Present(Volumes {
+                    claims: Self::claimed(pods),
+                    clusters: self.clusters(),
+                }),
             },
             tolerated_volumes: self
                 .pods
@@ -306,6 +313,18 @@ impl World {
             claim_of_other_process: false,
             frozen: self.frozen.clone(),
         }
+    }
+
+    /// Each attached volume with its `clusterID`: what follows the `@` of its name.
+    fn clusters(&self) -> BTreeMap<String, String> {
+        let of = |it: &AttachmentView| {
+            let cluster = it
+                .volume
+                .split_once('@')
+                .map_or("a", |(_, cluster)| cluster);
+            (it.volume.clone(), cluster.to_owned())
+        };
+        self.volumes.iter().map(of).collect()
     }
 
     /// Each claim of these pods with its volume, which has its name.

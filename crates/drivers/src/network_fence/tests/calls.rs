@@ -84,6 +84,7 @@ fn addressed(node: NodeView) -> NodeView {
 fn session(api: &Arc<Api>) -> Session {
     Session::new(StorageFence {
         settings: NetworkFenceDriver {
+            cluster_id: None,
             provisioner: "rbd.csi.ceph.com".to_owned(),
             network_fence_class_name: "rbd".to_owned(),
             client_addresses: ClientAddresses::OfNode,

@@ -2,7 +2,7 @@
 
 use super::super::facts::{Class, Sidecar, Wanted, clients};
 use super::CIDR;
-use fencing_api::device::ClientAddresses;
+use fencing_api::device::{ClientAddresses, NetworkFenceDriver};
 use serde_json::{Value, json};
 
 /// As the sidecar on the node is shown.
@@ -105,14 +105,32 @@ fn an_address_that_is_not_the_nodes_or_no_single_one_is_refused() {
     }
 }
 
+/// The fence of a class shuts nodes out of its own storage alone.
 #[test]
-fn a_class_of_another_driver_covers_other_volumes() {
-    let class = |provisioner: Value| -> Class {
-        serde_json::from_value(json!({"metadata": {"name": "rbd"}, "spec": provisioner}))
-            .expect("a class")
+fn a_class_of_another_storage_covers_other_volumes() {
+    let check = |class: Value, cluster_id: Option<&str>| {
+        let class: Class =
+            serde_json::from_value(json!({"metadata": {"name": "rbd"}, "spec": class}))
+                .expect("a class");
+        class.check(&NetworkFenceDriver {
+            provisioner: "rbd.csi.ceph.com".to_owned(),
+            cluster_id: cluster_id.map(str::to_owned),
+            network_fence_class_name: "rbd".to_owned(),
+            client_addresses: ClientAddresses::OfNode,
+        })
     };
-    let own = class(json!({"provisioner": "rbd.csi.ceph.com"}));
-    assert_eq!(own.check("rbd.csi.ceph.com"), Ok(()));
-    assert!(own.check("cephfs.csi.ceph.com").is_err());
-    assert!(class(json!({})).check("rbd.csi.ceph.com").is_err());
+    let own = json!({"provisioner": "rbd.csi.ceph.com"});
+    let of = |id: &str| json!({"provisioner": "rbd.csi.ceph.com", "parameters": {"clusterID": id}});
+    assert_eq!(check(own.clone(), None), Ok(()));
+    assert_eq!(check(of("a"), Some("a")), Ok(()));
+    for (class, cluster_id) in [
+        (json!({"provisioner": "cephfs.csi.ceph.com"}), None),
+        (json!({}), None),
+        (own, Some("a")),
+        (of("a"), Some("b")),
+        (of("a"), None),
+    ] {
+        let why = check(class.clone(), cluster_id);
+        assert!(why.is_err(), "{class} is taken for {cluster_id:?}");
+    }
 }
