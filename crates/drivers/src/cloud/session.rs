@@ -243,7 +243,22 @@ impl<P: Provider> Session<P> {
         let provider = &self.driver.provider;
         match command {
             Command::Off => provider.off(&mut self.io, &machine).await,
+            // The volumes have moved since.
+            Command::On if machine.said.may_resume => Err(self.resumes(&machine)),
             Command::On => provider.on(&mut self.io, &machine).await,
+        }
+    }
+
+    /// A start may load the memory of before.
+    fn resumes(&self, machine: &Machine) -> DeviceError {
+        let problem = format!(
+            "it reads {} ({}), and a start may resume its old memory; start it by hand",
+            machine.said.raw,
+            machine.said.faults.join(", ")
+        );
+        DeviceError::Refused {
+            endpoint: self.endpoint(),
+            problem: self.io.shown(&problem),
         }
     }
 

@@ -66,6 +66,7 @@ fn machine(io: &Io, model: &str) -> Machine {
             state: PowerState::On,
             raw: "on".to_owned(),
             faults: Vec::new(),
+            may_resume: false,
             age: Duration::ZERO,
         },
         identity: Identity::default(),
