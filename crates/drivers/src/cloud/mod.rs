@@ -37,6 +37,7 @@ pub mod xapi;
 
 use crate::address::Address;
 use crate::clock::Clock;
+use crate::error::printable;
 use crate::http::Target;
 use crate::tls::{self, CertificateCheck};
 use crate::{DeviceError, FenceDriver, FenceSession, NodeFacts, Parts};
@@ -64,6 +65,8 @@ pub struct MachineId {
     pub region: Option<String>,
     /// The Node, by whose name a machine may have to be looked for.
     pub node: String,
+    /// No provider ID names it: its id is what the Node's kubelet reports, which could report that of another machine.
+    pub is_reported: bool,
     /// The Node's addresses, for providers that tell no UUID of a machine.
     pub addresses: Vec<IpAddr>,
 }
@@ -77,8 +80,15 @@ impl MachineId {
             id,
             region: None,
             node: node.name.clone(),
+            is_reported: node.provider_id.is_empty(),
             addresses: addresses.collect(),
         }
+    }
+
+    /// May its machine have this name? One that only its kubelet tells of has to be called like the Node.
+    #[must_use]
+    pub fn may_be_called(&self, name: &str) -> bool {
+        !self.is_reported || spelling::is_called(&self.node, name)
     }
 }
 
@@ -307,6 +317,18 @@ fn foreign(io: &Io, id: &MachineId, problem: &str) -> DeviceError {
     }
 }
 
+/// Has the machine a name that it may have?
+fn check_name(io: &Io, id: &MachineId, name: &str) -> Result<(), DeviceError> {
+    match id.may_be_called(name) {
+        true => Ok(()),
+        false => {
+            let name = printable(name, 63);
+            let problem = format!("`{name}` has the UUID that the Node reports and another name");
+            Err(foreign(io, id, &problem))
+        }
+    }
+}
+
 /// The provider ID leads to no machine, or to several: neither is an Off.
 fn not_one(at: &Address, id: &MachineId, number: usize) -> DeviceError {
     DeviceError::Declined {
@@ -345,7 +367,7 @@ fn unusable(node: &NodeFacts, why: &str) -> DeviceError {
         problem: format!(
             "Node {} has \"{}\", and {why}; use another level for this Node",
             node.name,
-            crate::error::printable(&node.provider_id, 120)
+            printable(&node.provider_id, 120)
         ),
     }
 }

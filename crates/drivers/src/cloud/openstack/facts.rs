@@ -27,6 +27,8 @@ const TOKEN_TIME_MAX: Duration = Duration::from_hours(24);
 /// A server, as far as its own document tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Server {
+    /// Its name.
+    pub(super) name: String,
     /// Its power.
     pub(super) said: Said,
     /// Its flavor.
@@ -102,6 +104,7 @@ impl Page {
             let id = server.id.as_str().filter(|id| is_id(id))?;
             let flavor = server.flavor.0.original_name.as_str();
             let server = Server {
+                name: server.name.as_str().unwrap_or_default().to_owned(),
                 said: Said::of(&STATES, "vm_state", server.vm_state.as_str())
                     .only_if(false, "of a list"),
                 model: flavor.map(|flavor| printable(flavor, 63)),
@@ -132,6 +135,7 @@ fn one(server: &Value) -> Server {
             format!("status {}", text(server.get("status"))),
         );
     Server {
+        name: word("name").unwrap_or_default().to_owned(),
         said,
         model: server
             .pointer("/flavor/original_name")

@@ -36,10 +36,16 @@ async fn service() -> Service {
 }
 
 fn driver(service: &Service) -> Arc<dyn FenceDriver> {
-    let node = NodeFacts {
-        provider_id: format!("openstack:///{ID}"),
-        ..NodeFacts::named("worker-1")
-    };
+    driver_of(
+        service,
+        NodeFacts {
+            provider_id: format!("openstack:///{ID}"),
+            ..NodeFacts::named("worker-1")
+        },
+    )
+}
+
+fn driver_of(service: &Service, node: NodeFacts) -> Arc<dyn FenceDriver> {
     let url = format!("{}/identity/v3/", service.url);
     let settings: OpenstackDriver =
         serde_json::from_value(json!({"authURL": url, "tls": {"verification": "None"}}))
@@ -94,6 +100,22 @@ async fn one_login_serves_all_sessions_and_off_needs_the_host_s_success() {
     service.now(&list, "200 OK", "", evacuate);
     let reading = driver.open().observe().await.expect("a reading");
     assert_eq!(reading.faults, ["a last action that is no stop"]);
+}
+
+/// S5: a kubelet can report the UUID of another machine.
+#[tokio::test]
+async fn without_a_provider_id_the_instance_is_called_like_its_node() {
+    let service = service().await;
+    for (name, is_it) in [("worker-1.example.com", true), ("db-1", false)] {
+        let node = NodeFacts {
+            system_uuid: ID.to_owned(),
+            ..NodeFacts::named(name)
+        };
+        let read = driver_of(&service, node).open().observe().await;
+        assert_eq!(read.is_ok(), is_it, "{name}: {read:?}");
+        let words = read.err().map(|it| it.to_string()).unwrap_or_default();
+        assert_eq!(words.contains("another name"), !is_it, "{words}");
+    }
 }
 
 #[tokio::test]
