@@ -132,6 +132,8 @@ pub trait Provider: fmt::Debug + Send + Sync + Sized + 'static {
     const PACE: Pace = Pace::USUAL;
     /// Does it tell of a machine? An outlet does not: what it reads says nothing of the machine before a command of ours.
     const READS_MACHINES: bool = true;
+    /// Is a machine in one place at a time? One that may be in several tells of each whether it speaks against an Off.
+    const HAS_ONE_PLACE: bool = true;
     /// Does it speak in packets ([`packets`]), and not HTTP?
     const HAS_PACKETS: bool = false;
 

@@ -227,6 +227,7 @@ impl Kubevirt {
 
 impl Provider for Kubevirt {
     const NAME: &'static str = "kubevirt";
+    const HAS_ONE_PLACE: bool = false;
 
     /// `kubevirt://NAME`, of the cloud provider and of Cluster API. The namespace is in the settings alone.
     fn machine(&self, node: &NodeFacts) -> Result<MachineId, DeviceError> {

@@ -212,7 +212,7 @@ impl Nova {
             },
             at: self.at.clone(),
             path: format!("{}/servers/{}", self.path, id.id),
-            place: None,
+            place: server.host,
             restarter: None,
             model: server.model,
         }

@@ -140,6 +140,29 @@ async fn pages_of_a_list_serve_probes_of_instances_that_were_read_and_run() {
     }
 }
 
+/// S7: an instance that was evacuated may still run at the host that was lost.
+#[tokio::test]
+async fn an_instance_is_off_only_at_the_host_where_it_was_read_on_last() {
+    let service = service().await;
+    let server = format!("GET /v2.1/servers/{ID}");
+    let at = |host: &str, state: &str| {
+        let document = with(stopped(), "hostId", Some(json!(host)));
+        let document = with(document, "OS-EXT-STS:vm_state", Some(json!(state)));
+        service.now(&server, "200 OK", "", document);
+    };
+    let driver = driver(&service);
+    let read = async || driver.open().observe().await.expect("a reading");
+    at("3c0f", "active");
+    read().await;
+    at("9d1a", "stopped");
+    assert_eq!(read().await.faults, ["it read On on host 3c0f last"]);
+    at("3c0f", "stopped");
+    assert!(read().await.is_off());
+    // One that is on no host is elsewhere, too.
+    at("", "stopped");
+    assert_eq!(read().await.faults, ["it read On on host 3c0f last"]);
+}
+
 #[tokio::test]
 async fn an_instance_is_read_by_itself_where_no_list_may_be_had() {
     let service = service().await;
