@@ -6,7 +6,7 @@
 mod list;
 
 use super::MachineId;
-use fencing_core::reading::Identity;
+use fencing_core::reading::{Identity, same_system};
 use list::Lists;
 pub use list::Pages;
 use std::collections::{BTreeSet, HashMap};
@@ -82,7 +82,7 @@ impl Place {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Places {
     /// The nodes on which it was seen.
-    nodes: BTreeSet<String>,
+    nodes: BTreeSet<Place>,
     /// Runs that had no node yet when they were seen last.
     runs: BTreeSet<String>,
     /// There is more than can be remembered.
@@ -94,28 +94,34 @@ pub struct Places {
 impl Places {
     /// All nodes on which it may run; none: they are not known.
     #[must_use]
-    pub fn nodes(&self) -> Option<&BTreeSet<String>> {
+    pub fn nodes(&self) -> Option<&BTreeSet<Place>> {
         let is_known = self.runs.is_empty() && !self.is_more && !self.nodes.is_empty();
         is_known.then_some(&self.nodes)
     }
 
     /// The nodes beside these.
     #[must_use]
-    pub fn beside(&self, own: &BTreeSet<&str>) -> Vec<String> {
+    pub fn beside(&self, own: &BTreeSet<Place>) -> Vec<Place> {
         let nodes = self.nodes.iter();
-        let beside = nodes.filter(|it| !own.contains(&it.as_str()));
+        let beside = nodes.filter(|it| !own.iter().any(|own| own.may_be(it)));
         beside.cloned().collect()
     }
 
     /// This run was seen on these nodes; without one it may yet go anywhere. What was known before stays.
-    fn add(&mut self, run: &str, nodes: &BTreeSet<&str>) {
+    fn add(&mut self, run: &str, nodes: &BTreeSet<Place>) {
         self.looks += 1;
         if nodes.is_empty() {
             self.runs.insert(run.to_owned());
         } else {
             self.runs.remove(run);
         }
-        self.nodes.extend(nodes.iter().map(|it| (*it).to_owned()));
+        for place in nodes {
+            let is_told = self.nodes.iter().any(|it| it.may_be(place));
+            if place.is_known() || !is_told {
+                self.nodes.retain(|it| !it.may_be(place));
+                self.nodes.insert(place.clone());
+            }
+        }
         let is_named = (1..=RUN_BYTES_MAX).contains(&run.len());
         if self.nodes.len() + self.runs.len() > PLACES_MAX || !is_named {
             self.is_more = true;
@@ -136,7 +142,7 @@ impl Fleet {
     }
 
     /// A run of the machine was seen on these nodes; none: it has no node yet. Where the machine may run with that.
-    pub fn note_places(&self, id: &MachineId, run: &str, nodes: &BTreeSet<&str>) -> Places {
+    pub fn note_places(&self, id: &MachineId, run: &str, nodes: &BTreeSet<Place>) -> Places {
         let mut all = self.places();
         if all.len() >= MACHINES_MAX && !all.contains_key(&id.id) {
             all.clear();
@@ -147,7 +153,7 @@ impl Fleet {
     }
 
     /// The machine runs on none of these nodes any more, as was found out after it was seen like this. Where it was seen since counts.
-    pub fn drop_places(&self, id: &MachineId, seen: Places, nodes: &[String]) -> Places {
+    pub fn drop_places(&self, id: &MachineId, seen: Places, nodes: &[Place]) -> Places {
         let mut all = self.places();
         let Some(places) = all.get_mut(&id.id) else {
             return seen;
