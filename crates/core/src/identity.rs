@@ -37,12 +37,26 @@ pub fn rule(device: &FenceDevice, node: &NodeView) -> IdentityRule {
         (_, Some(pin), Some(own)) if !same_system(&pin.uuid, own) => {
             IdentityRule::Refused(moved(node, pin))
         }
-        (IdentityCheck::Required, Some(pin), _) => IdentityRule::Is(pin.uuid.clone()),
+        (IdentityCheck::Required, Some(pin), _) => {
+            of_instance(device, pin, IdentityRule::Is(pin.uuid.clone()))
+        }
         (IdentityCheck::Required, None, _) => IdentityRule::NotPinned,
-        (IdentityCheck::BestEffort, Some(pin), _) => IdentityRule::IsOrSilent(pin.uuid.clone()),
+        (IdentityCheck::BestEffort, Some(pin), _) => {
+            of_instance(device, pin, IdentityRule::IsOrSilent(pin.uuid.clone()))
+        }
         (IdentityCheck::BestEffort, None, Some(own)) => IdentityRule::IsOrSilent(own.clone()),
         // BestEffort refuses a mismatch, and with nothing to compare there is none.
         (IdentityCheck::BestEffort, None, None) => IdentityRule::Skip,
+    }
+}
+
+/// An instance is also compared by the id that its provider had for it when it was pinned, if it had one.
+fn of_instance(device: &FenceDevice, pin: &PinnedSystem, rule: IdentityRule) -> IdentityRule {
+    match &pin.serial_number {
+        Some(id) if device.spec.reads() == Reads::Instance => {
+            IdentityRule::Instance(Box::new(rule), id.clone())
+        }
+        _ => rule,
     }
 }
 
@@ -94,7 +108,7 @@ pub fn judge(device: &FenceDevice, node: &NodeView, found: &Identity) -> Verdict
         return unusable(check, named);
     };
     match pinned(device, node) {
-        Some(pin) => judge_pinned(device.spec.reads(), node, pin, named, found),
+        Some(pin) => judge_pinned(device, node, pin, named, found),
         None => judge_unpinned(check, node, named, found),
     }
 }
@@ -121,7 +135,7 @@ fn unusable(check: IdentityCheck, named: Option<&str>) -> Verdict {
 }
 
 fn judge_pinned(
-    reads: Reads,
+    device: &FenceDevice,
     node: &NodeView,
     pin: &PinnedSystem,
     named: &str,
@@ -132,11 +146,15 @@ fn judge_pinned(
         return if own_is_usable && !same_system(&node.system_uuid, &pin.uuid) {
             Verdict::Refused(MISMATCH, moved(node, pin))
         } else {
-            Verdict::Verified
+            let name = device.metadata.name.as_deref().unwrap_or_default();
+            match rule(device, node).check(name, found) {
+                Ok(()) => Verdict::Verified,
+                Err(copy) => Verdict::Refused(MISMATCH, copy.to_string()),
+            }
         };
     }
     let agrees = node.ready() == Ready::True && same_system(&node.system_uuid, named);
-    if agrees && reads == Reads::Bmc {
+    if agrees && device.spec.reads() == Reads::Bmc {
         return Verdict::Pin(pin_of(node, found));
     }
     let way_out = match agrees {

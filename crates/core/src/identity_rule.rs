@@ -10,6 +10,8 @@ pub enum IdentityRule {
     Is(String),
     /// The device should name this system UUID; one that names none is believed.
     IsOrSilent(String),
+    /// The same, and the provider of an instance must call it by this id as well: a copy has the system UUID of its original.
+    Instance(Box<Self>, String),
     /// Nothing is compared: the user said so for this device.
     Skip,
     /// An identity is required and none was pinned while the node was Ready.
@@ -20,12 +22,13 @@ pub enum IdentityRule {
 }
 
 impl IdentityRule {
-    /// Does the device name another machine than this? A UUID that many machines share names none.
+    /// Does the device name another machine than this? A UUID that many machines share names none, and a copy may be the machine.
     pub fn is_another(&self, identity: &Identity) -> bool {
         match self {
             Self::Is(uuid) | Self::IsOrSilent(uuid) => {
                 identity.usable() && !identity.is_system(uuid)
             }
+            Self::Instance(rule, _) => rule.is_another(identity),
             Self::Skip | Self::NotPinned | Self::Refused(_) => false,
         }
     }
@@ -45,6 +48,10 @@ impl IdentityRule {
                     device: device.to_owned(),
                     why: why.clone(),
                 });
+            }
+            Self::Instance(rule, id) => {
+                rule.check(device, identity)?;
+                return rule.check_instance(device, id, identity.serial_number.as_deref());
             }
             Self::Is(uuid) => (uuid, false),
             Self::IsOrSilent(uuid) => (uuid, true),
@@ -70,6 +77,26 @@ impl IdentityRule {
                     ),
                 })
             }
+        }
+    }
+
+    /// Has the provider this id for it?
+    fn check_instance(
+        &self,
+        device: &str,
+        expected: &str,
+        found: Option<&str>,
+    ) -> Result<(), NotProven> {
+        match found {
+            Some(found) if found == expected => Ok(()),
+            None if matches!(self, Self::IsOrSilent(_)) => Ok(()),
+            found => Err(NotProven::IdentityRefused {
+                device: device.to_owned(),
+                why: format!(
+                    "its provider calls the machine `{}`, the pinned one is `{expected}`; create the FenceDevice again if the Node has moved there",
+                    found.unwrap_or_default()
+                ),
+            }),
         }
     }
 }

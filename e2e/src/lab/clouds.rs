@@ -52,6 +52,11 @@ impl Lab {
         let plane = &self.control_plane;
         let (guard, logs) = (plane.guard(), plane.files().directory());
         let vcenter = Vcsim::before(HERE, &self.plugs(), &self.ca, guard, logs).await?;
+        // Its VMs have names of its own, and not those of the Nodes.
+        for power in self.plugs() {
+            let id = format!("vsphere://{}", power.system_uuid());
+            self.provider_id(power.name(), &id).await?;
+        }
         let [user, password] = LOGIN;
         let login = json!({"username": user, "password": password});
         let driver = json!({"vsphere": {"address": vcenter.url(), "tls": tls()}});

@@ -124,6 +124,51 @@ fn a_pin_of_an_instance_never_follows_what_the_kubelet_reports() {
     assert_eq!(word(&first), "Pin");
 }
 
+/// A copy of a VM has the system UUID of its original, and an id of its own.
+#[test]
+fn an_instance_that_its_provider_calls_otherwise_is_another_machine() {
+    let named = |id: Option<&str>| Identity {
+        serial_number: id.map(str::to_owned),
+        ..says(Some(OURS))
+    };
+    let pinned = |check: &str, driver: serde_json::Value| {
+        let mut device = device(check, Some(OURS));
+        device.spec.drivers = serde_json::from_value(driver).expect("a driver");
+        let pins = device.status.iter_mut().flat_map(|it| &mut it.systems);
+        pins.for_each(|it| it.serial_number = Some("vm-a".to_owned()));
+        device
+    };
+    let vsphere = || json!({"vsphere": {"address": "https://vcenter"}});
+    let of = |device: &FenceDevice, id: Option<&str>| {
+        let (node, found) = (node(OURS, "True"), named(id));
+        let is_it = rule(device, &node).check("vms", &found).is_ok();
+        let verdict = judge(device, &node, &found);
+        assert_eq!(verdict == Verdict::Verified, is_it, "{verdict:?}");
+        assert!(is_it || word(&verdict) == MISMATCH, "{verdict:?}");
+        assert!(!rule(device, &node).is_another(&found), "its On counts");
+        is_it
+    };
+    let (required, lenient) = (
+        pinned("Required", vsphere()),
+        pinned("BestEffort", vsphere()),
+    );
+    for (id, is_it, is_if_lenient) in [
+        (Some("vm-a"), true, true),
+        (Some("vm-b"), false, false),
+        (None, false, true),
+    ] {
+        assert_eq!(of(&required, id), is_it, "{id:?}");
+        assert_eq!(of(&lenient, id), is_if_lenient, "{id:?}");
+    }
+    // That of a BMC's machine is for the record alone, and a pin may have none.
+    let bmc = pinned("Required", json!({"ipmi": {"address": "127.0.0.1"}}));
+    assert!(of(&bmc, Some("SN2")));
+    let mut before = required;
+    let pins = before.status.iter_mut().flat_map(|it| &mut it.systems);
+    pins.for_each(|it| it.serial_number = None);
+    assert!(of(&before, Some("vm-b")));
+}
+
 fn unpinned(mut device: FenceDevice) -> FenceDevice {
     device.status = None;
     device

@@ -6,11 +6,12 @@
 mod list;
 
 use super::MachineId;
-use fencing_core::reading::Identity;
+use fencing_core::reading::{Identity, same_system};
 use list::Lists;
 pub use list::Pages;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Machines that are remembered: those of Nodes that are gone go once there are so many.
 const MACHINES_MAX: usize = 16_384;
@@ -29,6 +30,51 @@ pub struct Fleet {
     /// Where each machine may run, for providers that forget it with the machine's end. By its id alone: the addresses of its Node may be others
     /// in its next run.
     places: Mutex<HashMap<String, Places>>,
+    /// Where each machine was when it read On last, and when that was asked for, since boot. By its id alone, too.
+    on: Mutex<HashMap<String, (Duration, String)>>,
+}
+
+/// A node on which a machine was seen.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Its name, which another node may have later.
+    pub node: String,
+    /// Its uid; empty: it was not read while the machine was there.
+    pub uid: String,
+    /// The UUID of its system, by which one that registers itself again is the same.
+    pub system_uuid: String,
+}
+
+impl Place {
+    /// Some node of this name.
+    #[must_use]
+    pub fn named(node: &str) -> Self {
+        Self {
+            node: node.to_owned(),
+            uid: String::new(),
+            system_uuid: String::new(),
+        }
+    }
+
+    /// Is it known which node that is?
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        !self.uid.is_empty()
+    }
+
+    /// Is this the very node? One that is not known is none.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        let is_known = self.is_known() && other.is_known();
+        let is_it = self.uid == other.uid || same_system(&self.system_uuid, &other.system_uuid);
+        self.node == other.node && is_known && is_it
+    }
+
+    /// As far as is known.
+    fn may_be(&self, other: &Self) -> bool {
+        let is_known = self.is_known() && other.is_known();
+        self.node == other.node && (!is_known || self.is(other))
+    }
 }
 
 /// Where the runs of a machine may still be. One that has ended by the words of its provider may go on where its host is cut off, also while
@@ -36,7 +82,7 @@ pub struct Fleet {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Places {
     /// The nodes on which it was seen.
-    nodes: BTreeSet<String>,
+    nodes: BTreeSet<Place>,
     /// Runs that had no node yet when they were seen last.
     runs: BTreeSet<String>,
     /// There is more than can be remembered.
@@ -48,28 +94,34 @@ pub struct Places {
 impl Places {
     /// All nodes on which it may run; none: they are not known.
     #[must_use]
-    pub fn nodes(&self) -> Option<&BTreeSet<String>> {
+    pub fn nodes(&self) -> Option<&BTreeSet<Place>> {
         let is_known = self.runs.is_empty() && !self.is_more && !self.nodes.is_empty();
         is_known.then_some(&self.nodes)
     }
 
     /// The nodes beside these.
     #[must_use]
-    pub fn beside(&self, own: &BTreeSet<&str>) -> Vec<String> {
+    pub fn beside(&self, own: &BTreeSet<Place>) -> Vec<Place> {
         let nodes = self.nodes.iter();
-        let beside = nodes.filter(|it| !own.contains(&it.as_str()));
+        let beside = nodes.filter(|it| !own.iter().any(|own| own.may_be(it)));
         beside.cloned().collect()
     }
 
     /// This run was seen on these nodes; without one it may yet go anywhere. What was known before stays.
-    fn add(&mut self, run: &str, nodes: &BTreeSet<&str>) {
+    fn add(&mut self, run: &str, nodes: &BTreeSet<Place>) {
         self.looks += 1;
         if nodes.is_empty() {
             self.runs.insert(run.to_owned());
         } else {
             self.runs.remove(run);
         }
-        self.nodes.extend(nodes.iter().map(|it| (*it).to_owned()));
+        for place in nodes {
+            let is_told = self.nodes.iter().any(|it| it.may_be(place));
+            if place.is_known() || !is_told {
+                self.nodes.retain(|it| !it.may_be(place));
+                self.nodes.insert(place.clone());
+            }
+        }
         let is_named = (1..=RUN_BYTES_MAX).contains(&run.len());
         if self.nodes.len() + self.runs.len() > PLACES_MAX || !is_named {
             self.is_more = true;
@@ -90,7 +142,7 @@ impl Fleet {
     }
 
     /// A run of the machine was seen on these nodes; none: it has no node yet. Where the machine may run with that.
-    pub fn note_places(&self, id: &MachineId, run: &str, nodes: &BTreeSet<&str>) -> Places {
+    pub fn note_places(&self, id: &MachineId, run: &str, nodes: &BTreeSet<Place>) -> Places {
         let mut all = self.places();
         if all.len() >= MACHINES_MAX && !all.contains_key(&id.id) {
             all.clear();
@@ -101,7 +153,7 @@ impl Fleet {
     }
 
     /// The machine runs on none of these nodes any more, as was found out after it was seen like this. Where it was seen since counts.
-    pub fn drop_places(&self, id: &MachineId, seen: Places, nodes: &[String]) -> Places {
+    pub fn drop_places(&self, id: &MachineId, seen: Places, nodes: &[Place]) -> Places {
         let mut all = self.places();
         let Some(places) = all.get_mut(&id.id) else {
             return seen;
@@ -112,6 +164,28 @@ impl Fleet {
         places.clone()
     }
 
+    /// The machine read On in this place, when it was asked at this time; none: it is not told where. A list may come late.
+    pub fn note_on(&self, id: &MachineId, asked: Duration, place: Option<&str>) {
+        let mut all = self.on();
+        let known = all.get(&id.id);
+        if known.is_some_and(|(at, _)| *at > asked) {
+            return;
+        }
+        let Some(place) = place else {
+            all.remove(&id.id);
+            return;
+        };
+        if all.len() >= MACHINES_MAX && known.is_none() {
+            all.clear();
+        }
+        all.insert(id.id.clone(), (asked, place.to_owned()));
+    }
+
+    /// Where the machine read On last, as far as this process knows.
+    pub fn last_on(&self, id: &MachineId) -> Option<String> {
+        self.on().get(&id.id).map(|(_, place)| place.clone())
+    }
+
     /// Where the machine may run, as far as this process knows.
     pub fn places_of(&self, id: &MachineId) -> Places {
         self.places().get(&id.id).cloned().unwrap_or_default()
@@ -119,6 +193,10 @@ impl Fleet {
 
     fn places(&self) -> MutexGuard<'_, HashMap<String, Places>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn on(&self) -> MutexGuard<'_, HashMap<String, (Duration, String)>> {
+        self.on.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read(&self) -> MutexGuard<'_, HashMap<MachineId, Identity>> {

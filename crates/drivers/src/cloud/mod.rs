@@ -37,6 +37,7 @@ pub mod xapi;
 
 use crate::address::Address;
 use crate::clock::Clock;
+use crate::error::printable;
 use crate::http::Target;
 use crate::tls::{self, CertificateCheck};
 use crate::{DeviceError, FenceDriver, FenceSession, NodeFacts, Parts};
@@ -64,6 +65,8 @@ pub struct MachineId {
     pub region: Option<String>,
     /// The Node, by whose name a machine may have to be looked for.
     pub node: String,
+    /// No provider ID names it: its id is what the Node's kubelet reports, which could report that of another machine.
+    pub is_reported: bool,
     /// The Node's addresses, for providers that tell no UUID of a machine.
     pub addresses: Vec<IpAddr>,
 }
@@ -77,8 +80,15 @@ impl MachineId {
             id,
             region: None,
             node: node.name.clone(),
+            is_reported: node.provider_id.is_empty(),
             addresses: addresses.collect(),
         }
+    }
+
+    /// May its machine have this name? One that only its kubelet tells of has to be called like the Node.
+    #[must_use]
+    pub fn may_be_called(&self, name: &str) -> bool {
+        !self.is_reported || spelling::is_called(&self.node, name)
     }
 }
 
@@ -122,6 +132,8 @@ pub trait Provider: fmt::Debug + Send + Sync + Sized + 'static {
     const PACE: Pace = Pace::USUAL;
     /// Does it tell of a machine? An outlet does not: what it reads says nothing of the machine before a command of ours.
     const READS_MACHINES: bool = true;
+    /// Is a machine in one place at a time? One that may be in several tells of each whether it speaks against an Off.
+    const HAS_ONE_PLACE: bool = true;
     /// Does it speak in packets ([`packets`]), and not HTTP?
     const HAS_PACKETS: bool = false;
 
@@ -307,6 +319,18 @@ fn foreign(io: &Io, id: &MachineId, problem: &str) -> DeviceError {
     }
 }
 
+/// Has the machine a name that it may have?
+fn check_name(io: &Io, id: &MachineId, name: &str) -> Result<(), DeviceError> {
+    match id.may_be_called(name) {
+        true => Ok(()),
+        false => {
+            let name = printable(name, 63);
+            let problem = format!("`{name}` has the UUID that the Node reports and another name");
+            Err(foreign(io, id, &problem))
+        }
+    }
+}
+
 /// The provider ID leads to no machine, or to several: neither is an Off.
 fn not_one(at: &Address, id: &MachineId, number: usize) -> DeviceError {
     DeviceError::Declined {
@@ -345,7 +369,7 @@ fn unusable(node: &NodeFacts, why: &str) -> DeviceError {
         problem: format!(
             "Node {} has \"{}\", and {why}; use another level for this Node",
             node.name,
-            crate::error::printable(&node.provider_id, 120)
+            printable(&node.provider_id, 120)
         ),
     }
 }

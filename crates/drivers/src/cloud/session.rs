@@ -5,11 +5,12 @@
 
 use super::io::Io;
 use super::operation::{self, Follow, Operation};
+use super::words::Said;
 use super::{Cloud, Machine, Provider, Sent};
 use crate::limit::Limit;
 use crate::resolve::unreachable;
 use crate::{Command, DeviceError, Extent, FenceSession, OffOutcome, OnOutcome, Probe};
-use fencing_core::reading::{Identity, Reading, usable_uuid};
+use fencing_core::reading::{Identity, PowerState, Reading, usable_uuid};
 use futures::future::{BoxFuture, FutureExt};
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -128,6 +129,9 @@ impl<P: Provider> Session<P> {
             && let Some(it) = account.fleet.running(&driver).await?
         {
             let page = it.page;
+            if let Some(place) = it.machine.place.as_deref() {
+                account.fleet.note_on(&driver.id, page.asked, Some(place));
+            }
             return Ok(Look {
                 reading: self.reading(&it.machine, page.asked, page.answered),
                 machine: it.machine,
@@ -160,8 +164,25 @@ impl<P: Provider> Session<P> {
             let moved = format!("it has moved from {before}");
             machine.said = machine.said.only_if(false, moved);
         }
+        if P::HAS_ONE_PLACE {
+            machine.said = self.judge_place(&machine, asked);
+        }
         let reading = self.reading(&machine, asked, driver.clock.since_boot());
         Ok((reading, machine))
+    }
+
+    /// Remembers where the machine runs, for all sessions of the account. An Off elsewhere may be that of a config or of a copy that was moved there,
+    /// while the machine runs on where it was: its host may be cut off.
+    fn judge_place(&self, machine: &Machine, asked: Duration) -> Said {
+        let (fleet, id) = (&self.io.account.fleet, &self.driver.id);
+        let (said, place) = (machine.said.clone(), machine.place.as_deref());
+        if said.state == PowerState::On {
+            fleet.note_on(id, asked, place);
+        }
+        let last = fleet.last_on(id);
+        let is_there = last.is_none() || last.as_deref() == place;
+        let last = last.unwrap_or_default();
+        said.only_if(is_there, format!("it read On on {last} last"))
     }
 
     fn reading(&self, machine: &Machine, asked: Duration, answered: Duration) -> Reading {
@@ -243,7 +264,22 @@ impl<P: Provider> Session<P> {
         let provider = &self.driver.provider;
         match command {
             Command::Off => provider.off(&mut self.io, &machine).await,
+            // The volumes have moved since.
+            Command::On if machine.said.may_resume => Err(self.resumes(&machine)),
             Command::On => provider.on(&mut self.io, &machine).await,
+        }
+    }
+
+    /// A start may load the memory of before.
+    fn resumes(&self, machine: &Machine) -> DeviceError {
+        let problem = format!(
+            "it reads {} ({}), and a start may resume its old memory; start it by hand",
+            machine.said.raw,
+            machine.said.faults.join(", ")
+        );
+        DeviceError::Refused {
+            endpoint: self.endpoint(),
+            problem: self.io.shown(&problem),
         }
     }
 

@@ -19,6 +19,8 @@ pub struct Said {
     pub raw: String,
     /// What speaks against this Off.
     pub faults: Vec<String>,
+    /// Its next start may load the memory that it had: nothing of ours starts it.
+    pub may_resume: bool,
     /// How old the report was when it was given, where it is not made for each request.
     pub age: Duration,
 }
@@ -35,6 +37,7 @@ impl Said {
                 None => format!("no {field}"),
             },
             faults: Vec::new(),
+            may_resume: false,
             age: Duration::ZERO,
         }
     }
@@ -53,6 +56,13 @@ impl Said {
                 .push(printable(fault.as_ref(), WORD_CHARACTERS_MAX));
         }
         self
+    }
+
+    /// The same of a condition without which its memory may be kept.
+    #[must_use]
+    pub fn only_without_memory(mut self, holds: bool, fault: impl AsRef<str>) -> Self {
+        self.may_resume |= self.state == PowerState::Off && !holds;
+        self.only_if(holds, fault)
     }
 
     /// Off, and nothing speaks against it.

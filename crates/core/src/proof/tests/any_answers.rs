@@ -120,11 +120,14 @@ impl PowerHistory {
     }
 
     fn recognises(&self, names: Names) -> bool {
-        match self.rule {
+        match &self.rule {
             IdentityRule::Is(_) => matches!(names, Names::Right | Names::RightSwapped),
             IdentityRule::IsOrSilent(_) => !matches!(names, Names::Another | Names::Shared),
             IdentityRule::Skip => true,
-            IdentityRule::NotPinned | IdentityRule::Refused(_) => false,
+            // None of these devices reads an instance.
+            IdentityRule::Instance(..) | IdentityRule::NotPinned | IdentityRule::Refused(_) => {
+                false
+            }
         }
     }
 

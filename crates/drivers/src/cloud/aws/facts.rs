@@ -141,11 +141,11 @@ fn said(item: Node<'_, '_>, name: Option<&str>, state: Option<Node<'_, '_>>) -> 
     let hibernation = child(item, "hibernationOptions").and_then(|it| text(it, "configured"));
     let is_spot = child(item, "instanceLifecycle").is_some();
     let is_otherwise = !is_spot && reason.is_some_and(|it| STOPPED_OTHERWISE.contains(&it));
-    said.only_if(
+    said.only_without_memory(
         reason == Some(STOPPED) || is_otherwise,
         format!("reason {}", reason.unwrap_or("not shown")),
     )
-    .only_if(
+    .only_without_memory(
         hibernation == Some("false") || (reason == Some(STOPPED) && hibernation.is_none()),
         "hibernation is configured, which may keep its memory",
     )

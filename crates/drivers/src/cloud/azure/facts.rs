@@ -168,11 +168,11 @@ impl Vm {
         };
         Said::of(&POWER, "PowerState", word.as_deref())
             .only_if(is_settled, format!("ProvisioningState {shown}"))
-            .only_if(
+            .only_without_memory(
                 hibernation.is_empty(),
                 format!("HibernationState {}", hibernation.join(", ")),
             )
-            .only_if(
+            .only_without_memory(
                 !may_hibernate,
                 "hibernation is enabled, which may keep its memory",
             )

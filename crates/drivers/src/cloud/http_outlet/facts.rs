@@ -108,6 +108,7 @@ impl Table {
                 None => printable(&format!("no value at {pointer}"), VALUE_CHARACTERS_MAX),
             },
             faults: Vec::new(),
+            may_resume: false,
             age: Duration::ZERO,
         };
         let said = unless.iter().fold(said, |said, pointer| {

@@ -1,5 +1,6 @@
 //! What the objects of KubeVirt, and the Nodes of its cluster, mean. Pure, and total over any JSON.
 
+use super::super::fleet::Place;
 use super::super::kube::{Meta, Object, is_name};
 use super::super::words::{Said, Word};
 use fencing_core::reading::{Identity, PowerState};
@@ -131,8 +132,16 @@ struct Taint {
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct NodeStatus {
     conditions: Option<Vec<Condition>>,
+    node_info: Option<NodeInfo>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+struct NodeInfo {
+    #[serde(rename = "systemUUID", default)]
+    system_uuid: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -295,11 +304,6 @@ pub(super) fn joined<'a>(nodes: impl IntoIterator<Item = &'a str>) -> String {
     nodes.into_iter().collect::<Vec<_>>().join(AND)
 }
 
-/// The names in such a text.
-pub(super) fn nodes(places: &str) -> impl Iterator<Item = &str> {
-    places.split(AND)
-}
-
 impl Pod {
     /// May this virtual machine run in it, in whichever of its runs? A pod whose owner is gone still has its annotation.
     pub(super) fn may_run(&self, name: &str) -> bool {
@@ -333,6 +337,16 @@ impl Pod {
 }
 
 impl InfraNode {
+    /// Which node it is.
+    pub(super) fn place(&self) -> Place {
+        let info = self.status.as_ref().and_then(|it| it.node_info.as_ref());
+        Place {
+            node: self.metadata.name.clone(),
+            uid: self.metadata.uid.clone(),
+            system_uuid: info.map(|it| it.system_uuid.clone()).unwrap_or_default(),
+        }
+    }
+
     /// Is what it says of its pods true? Either its kubelet answers, or it was proven to be off.
     pub(super) fn is_accounted_for(&self) -> bool {
         let taints = self.spec.taints.iter().flatten();

@@ -7,7 +7,7 @@
 mod facts;
 
 use super::errors::{ANY_STATUS, Answers, Meaning, Row, row};
-use super::fleet::{Pages, Places};
+use super::fleet::{Pages, Place, Places};
 use super::io::Io;
 use super::kind::{CloudKind, Fields};
 use super::kube::{self, Named, Object, Right};
@@ -22,7 +22,7 @@ use fencing_api::device::{KubevirtDriver, TlsSettings};
 use fencing_core::reading::PowerState;
 use http::{Method, StatusCode};
 use serde_json::json;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 const GROUP: &str = "kubevirt.io";
 const SUBRESOURCES: &str = "subresources.kubevirt.io";
@@ -112,21 +112,21 @@ impl Kubevirt {
         &self,
         io: &mut Io,
         name: &str,
-        places: Option<&str>,
+        places: &Places,
         said: Said,
     ) -> Result<Said, DeviceError> {
         let pods = self.pods(io, name).await?;
         let pod = pods.first();
         let named = pod.map_or("", Pod::name);
         let said = said.only_if(pod.is_none(), format!("pod {named}"));
-        let Some(places) = places else {
+        let Some(nodes) = places.nodes() else {
             let fault = "infra node unknown, as it was not read while it ran";
             return Ok(said.only_if(false, fault));
         };
         let mut said = said;
-        for node in facts::nodes(places) {
-            let accounted = self.is_accounted_for(io, node).await?;
-            said = said.only_if(accounted, format!("infra node {node} not Ready"));
+        for place in nodes {
+            let fault = self.against_node(io, place).await?;
+            said = said.only_if(fault.is_none(), fault.unwrap_or_default());
         }
         Ok(said)
     }
@@ -159,8 +159,14 @@ impl Kubevirt {
 
     /// Forgets the nodes of earlier runs that say themselves that they run none of them: no pod is there, and the node answers for that. What cannot
     /// be asked stays, and this reading with it: it shows a machine that runs.
-    async fn settle(&self, io: &mut Io, id: &MachineId, instance: &Vmi, seen: Places) -> Places {
-        let earlier = seen.beside(&instance.places());
+    async fn settle(
+        &self,
+        io: &mut Io,
+        id: &MachineId,
+        own: &BTreeSet<Place>,
+        seen: Places,
+    ) -> Places {
+        let earlier = seen.beside(own);
         if earlier.is_empty() {
             return seen;
         }
@@ -168,25 +174,54 @@ impl Kubevirt {
             return seen;
         };
         let mut settled = Vec::new();
-        for node in earlier {
-            let is_there = pods.iter().any(|it| it.may_be_on(&node));
-            if !is_there && self.is_accounted_for(io, &node).await == Ok(true) {
-                settled.push(node);
+        for place in earlier {
+            let is_there = pods.iter().any(|it| it.may_be_on(&place.node));
+            if is_there {
+                continue;
+            }
+            // One that only a list has shown was there a moment ago.
+            let node = self.node(io, &place.node).await.ok().flatten();
+            let is_it = |it: &InfraNode| !place.is_known() || place.is(&it.place());
+            if node.is_some_and(|it| it.is_accounted_for() && is_it(&it)) {
+                settled.push(place);
             }
         }
         io.account.fleet.drop_places(id, seen, &settled)
     }
 
-    /// Asked after the pods: what was not there was said by a node that is one.
-    async fn is_accounted_for(&self, io: &mut Io, node: &str) -> Result<bool, DeviceError> {
+    /// Why this node does not answer for what ran there; none: it does. Asked after the pods: what was not there was said by a node that is one.
+    async fn against_node(
+        &self,
+        io: &mut Io,
+        place: &Place,
+    ) -> Result<Option<String>, DeviceError> {
+        let (name, node) = (&place.node, self.node(io, &place.node).await?);
+        let Some(node) = node.filter(InfraNode::is_accounted_for) else {
+            return Ok(Some(format!("infra node {name} not Ready")));
+        };
+        let is_it = place.is(&node.place());
+        Ok((!is_it).then(|| format!("infra node {name} not known to be the one that ran it")))
+    }
+
+    /// Where this run of the machine is: which nodes those of its names are now.
+    async fn places(&self, io: &mut Io, instance: &Vmi) -> BTreeSet<Place> {
+        let mut all = BTreeSet::new();
+        for name in instance.places() {
+            let node = self.node(io, name).await.ok().flatten();
+            all.insert(node.map_or_else(|| Place::named(name), |it| it.place()));
+        }
+        all
+    }
+
+    /// The node that has this name now.
+    async fn node(&self, io: &mut Io, node: &str) -> Result<Option<InfraNode>, DeviceError> {
         let named = Named {
             group: "",
             resource: "nodes",
             name: node,
         };
         let path = format!("/api/v1/nodes/{node}");
-        let node = kube::find::<InfraNode>(io, &path, named, &ANSWERS).await?;
-        Ok(node.is_some_and(|it| it.is_accounted_for()))
+        kube::find(io, &path, named, &ANSWERS).await
     }
 
     /// Sends one command to the virtual machine.
@@ -227,6 +262,7 @@ impl Kubevirt {
 
 impl Provider for Kubevirt {
     const NAME: &'static str = "kubevirt";
+    const HAS_ONE_PLACE: bool = false;
 
     /// `kubevirt://NAME`, of the cloud provider and of Cluster API. The namespace is in the settings alone.
     fn machine(&self, node: &NodeFacts) -> Result<MachineId, DeviceError> {
@@ -248,24 +284,26 @@ impl Provider for Kubevirt {
         };
         let path = format!("{}/{name}", self.path(named.resource));
         let instance = kube::find::<Vmi>(io, &path, named, &ANSWERS).await?;
+        let mut own = BTreeSet::new();
         let mut places = match &instance {
-            Some(instance) => note(io, id, instance),
+            Some(instance) => {
+                own = self.places(io, instance).await;
+                note(io, id, instance, &own)
+            }
             None => io.account.fleet.places_of(id),
         };
         let said = vm.said(instance.as_ref());
         let mut machine = self.machine_of(io, &vm, instance.as_ref(), said);
         let is_on = machine.said.state == PowerState::On;
-        let running = instance.as_ref().filter(|it| is_on && it.is_running());
-        if let Some(running) = running {
-            places = self.settle(io, id, running, places).await;
+        if is_on && instance.as_ref().is_some_and(Vmi::is_running) {
+            places = self.settle(io, id, &own, places).await;
         }
         // A run that has ended is where it was, and so is each one before it.
         let nodes = places.nodes();
-        machine.place = nodes.map(|it| facts::joined(it.iter().map(String::as_str)));
+        machine.place = nodes.map(|all| facts::joined(all.iter().map(|it| it.node.as_str())));
         if machine.said.is_off() {
-            let places = machine.place.clone();
             let said = machine.said;
-            machine.said = self.against_off(io, name, places.as_deref(), said).await?;
+            machine.said = self.against_off(io, name, &places, said).await?;
         }
         Ok(machine)
     }
@@ -326,9 +364,10 @@ impl Provider for Kubevirt {
             let name = vm.metadata.name.as_str();
             let instance = by_name.get(name).copied().filter(|it| it.is_running());
             if let (Some(id), Some(instance)) = (ids.get(name), instance) {
-                let places = note(io, id, instance);
+                let own = instance.places().into_iter().map(Place::named).collect();
+                let places = note(io, id, instance, &own);
                 // One that may be elsewhere too is read by itself, which may settle that.
-                if places.beside(&instance.places()).is_empty() {
+                if places.beside(&own).is_empty() {
                     let said = vm.said(Some(instance));
                     let machine = self.machine_of(io, vm, Some(instance), said);
                     found.push(((*id).clone(), machine));
@@ -346,9 +385,9 @@ impl Provider for Kubevirt {
 }
 
 /// Remembers where this run of the machine was seen.
-fn note(io: &Io, id: &MachineId, instance: &Vmi) -> Places {
-    let (run, nodes) = (&instance.metadata.uid, instance.places());
-    io.account.fleet.note_places(id, run, &nodes)
+fn note(io: &Io, id: &MachineId, instance: &Vmi, nodes: &BTreeSet<Place>) -> Places {
+    let run = &instance.metadata.uid;
+    io.account.fleet.note_places(id, run, nodes)
 }
 
 /// The name of the virtual machine.

@@ -73,7 +73,7 @@ impl Vm {
             .only_if(!moves, "moves to another cluster")
     }
 
-    /// Is it the one that was asked for?
+    /// Has it the id that was asked for?
     pub(super) fn is(&self, id: &MachineId) -> bool {
         self.ext_id.eq_ignore_ascii_case(&id.id)
     }

@@ -13,7 +13,7 @@ use super::kind::addressed;
 use super::operation::{Follow, Operation};
 use super::spelling::{encoded, spellings};
 use super::words::Said;
-use super::{Machine, MachineId, Provider, Sent, by_uuid, foreign};
+use super::{Machine, MachineId, Provider, Sent, by_uuid, check_name, foreign};
 use crate::credentials::{API_KEY, Credentials, LOGIN};
 use crate::http::{Call, Reply};
 use crate::{DeviceError, NodeFacts};
@@ -81,7 +81,8 @@ impl Provider for Nutanix {
         list_age_max: Duration::from_mins(1),
     };
 
-    /// `nutanix://UUID` of the cloud controller manager; without a provider ID the system UUID, which is the id of a VM that was not recovered.
+    /// `nutanix://UUID` of the cloud controller manager; without a provider ID the system UUID, which is the id of a VM that was not recovered,
+    /// and the name.
     fn machine(&self, node: &NodeFacts) -> Result<MachineId, DeviceError> {
         let needs = "driver `nutanix` needs nutanix://UUID";
         by_uuid(node, "nutanix://", |rest| rest, needs)
@@ -95,6 +96,7 @@ impl Provider for Nutanix {
         if !vm.is(id) {
             return Err(foreign(io, id, &format!("it shows VM {}", vm.ext_id)));
         }
+        check_name(io, id, &vm.name)?;
         let mut said = vm.said();
         if said.is_off() {
             let others = namesakes(io, &vm).await?;
@@ -131,7 +133,8 @@ impl Provider for Nutanix {
             let vms = list(io, &format!("$page={page}")).await?;
             let is_last = vms.len() < PAGE;
             let found = vms.iter().filter_map(|vm| {
-                let id = ids.iter().find(|id| vm.is(id))?;
+                let mut own = ids.iter().filter(|id| vm.is(id));
+                let id = own.find(|id| id.may_be_called(&vm.name))?;
                 Some((id.clone(), machine(io, vm, vm.said(), "")))
             });
             pages.add(io, found);

@@ -21,14 +21,20 @@ const STATES: [Word; 4] = [
 ];
 /// `OS-EXT-STS:power_state` of an instance that its hypervisor has shut down.
 const SHUT_DOWN: u64 = 4;
+/// Of the 56 hexadecimal digits of a host so many are kept: no two hosts of a project share them.
+const HOST_CHARACTERS: usize = 32;
 /// Longest life of a token that is believed.
 const TOKEN_TIME_MAX: Duration = Duration::from_hours(24);
 
 /// A server, as far as its own document tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Server {
+    /// Its name.
+    pub(super) name: String,
     /// Its power.
     pub(super) said: Said,
+    /// A name of its host, which tells it from others alone.
+    pub(super) host: Option<String>,
     /// Its flavor.
     pub(super) model: Option<String>,
 }
@@ -84,6 +90,9 @@ pub(super) struct Page {
 #[serde(default)]
 struct Shown {
     id: Text,
+    name: Text,
+    #[serde(rename = "hostId")]
+    host: Text,
     #[serde(rename = "OS-EXT-STS:vm_state")]
     vm_state: Text,
     flavor: Object<Flavor>,
@@ -102,8 +111,10 @@ impl Page {
             let id = server.id.as_str().filter(|id| is_id(id))?;
             let flavor = server.flavor.0.original_name.as_str();
             let server = Server {
+                name: server.name.as_str().unwrap_or_default().to_owned(),
                 said: Said::of(&STATES, "vm_state", server.vm_state.as_str())
                     .only_if(false, "of a list"),
+                host: server.host.as_str().and_then(host),
                 model: flavor.map(|flavor| printable(flavor, 63)),
             };
             Some((id.to_lowercase(), server))
@@ -132,12 +143,20 @@ fn one(server: &Value) -> Server {
             format!("status {}", text(server.get("status"))),
         );
     Server {
+        name: word("name").unwrap_or_default().to_owned(),
         said,
+        host: word("hostId").and_then(host),
         model: server
             .pointer("/flavor/original_name")
             .and_then(Value::as_str)
             .map(|flavor| printable(flavor, 63)),
     }
+}
+
+/// `hostId`, a hash of project and host. It is empty of an instance that is on none.
+fn host(id: &str) -> Option<String> {
+    let short = printable(id, HOST_CHARACTERS);
+    (!short.is_empty()).then(|| format!("host {short}"))
 }
 
 /// The request of the last action, if that is a stop. Of two that began in the same second neither is the last.

@@ -12,7 +12,7 @@ use super::fleet::Pages;
 use super::io::Io;
 use super::kind::{CloudKind, Fields, split};
 use super::operation::{Follow, Operation};
-use super::{Machine, MachineId, Provider, Sent, unusable};
+use super::{Machine, MachineId, Provider, Sent, check_name, unusable};
 use crate::address::Address;
 use crate::http::{Call, Reply};
 use crate::{DeviceError, NodeFacts};
@@ -118,7 +118,7 @@ impl Provider for Openstack {
     const NAME: &'static str = "openstack";
 
     /// `openstack:///ID`, `openstack://REGION/ID` or the id alone, as the cloud controller manager writes it now and wrote it; else the system
-    /// UUID, which is the id where libvirt runs the instance.
+    /// UUID, which is the id where libvirt runs the instance, and the name.
     fn machine(&self, node: &NodeFacts) -> Result<MachineId, DeviceError> {
         let rest = match node.provider_id.split_once("://") {
             Some(("openstack", rest)) => rest,
@@ -145,6 +145,7 @@ impl Provider for Openstack {
         let (nova, document) = self.get(io, region, &format!("/servers/{}", id.id)).await?;
         let server = facts::server(&document, &id.id);
         let mut server = server.map_err(|problem| io.protocol(&nova.at, &problem))?;
+        check_name(io, id, &server.name)?;
         // Also where the host is up: after an evacuation that is another host than the one where the instance may still run.
         if server.said.is_off() {
             let stop = self.last_stop(io, region, id).await?;
@@ -179,7 +180,8 @@ impl Provider for Openstack {
                 let last = servers.last().map(|(id, _)| id.clone());
                 let is_last = servers.len() < PAGE;
                 let found = servers.into_iter().filter_map(|(id, server)| {
-                    let id = *by_id.get(id.as_str())?;
+                    let id = by_id.get(id.as_str()).copied();
+                    let id = id.filter(|id| id.may_be_called(&server.name))?;
                     Some((id.clone(), nova.machine(id, server)))
                 });
                 pages.add(io, found);
@@ -210,7 +212,7 @@ impl Nova {
             },
             at: self.at.clone(),
             path: format!("{}/servers/{}", self.path, id.id),
-            place: None,
+            place: server.host,
             restarter: None,
             model: server.model,
         }

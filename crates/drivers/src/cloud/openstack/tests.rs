@@ -14,6 +14,7 @@ const REQUEST: &str = "req-0d1e2f30-aaaa-4bbb-8ccc-1234567890ab";
 fn stopped() -> Value {
     json!({"server": {
         "id": ID,
+        "name": "worker-1",
         "status": "SHUTOFF",
         "OS-EXT-STS:vm_state": "stopped",
         "OS-EXT-STS:power_state": 4,

@@ -180,7 +180,8 @@ pub(super) fn keeps_memory(config: &Value) -> bool {
     config.pointer("/data/vmstate").is_some() || lock.is_some_and(|it| it.starts_with("suspend"))
 }
 
-/// The power of the VM, by its config and `status/current` of its node, and by `cluster/status` right after them.
+/// The power of the VM, by its config and `status/current` of its node, and by `cluster/status` right after them. `status/current` always has
+/// `qmpstatus`, of a VM without a process that of `status` (`PVE::QemuServer`, `vmstatus`); lists may lack it.
 pub(super) fn said(config: &Value, status: &Value, cluster: &Value, owner: &Owner) -> Said {
     let word = |path| status.pointer(path).and_then(Value::as_str);
     let lock = status.pointer("/data/lock").filter(|lock| !lock.is_null());
@@ -189,7 +190,7 @@ pub(super) fn said(config: &Value, status: &Value, cluster: &Value, owner: &Owne
         .only_if(lock.is_none(), format!("lock {}", text(lock)))
         .only_if(!keeps_memory(config), "vmstate, which keeps its memory")
         .only_if(
-            process.is_none_or(|it| it == "stopped"),
+            process.is_some_and(|it| it == "stopped"),
             format!("process {}", text(process)),
         );
     let said = high_availability(said, status.pointer("/data/ha"));

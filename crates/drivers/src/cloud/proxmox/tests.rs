@@ -90,6 +90,10 @@ fn each_condition_has_a_name() {
         (vm("/data/lock", json!("")), "lock "),
         (vm("/data/qmpstatus", json!("paused")), "process paused"),
         (
+            (with(stopped(), "/data/qmpstatus", None), cluster()),
+            "process missing",
+        ),
+        (
             vm("/data/ha", json!({"managed": 1, "state": "started"})),
             "HA state started",
         ),
@@ -257,7 +261,12 @@ fn any_json() -> impl Strategy<Value = Value> {
 }
 
 /// Every place of a document that is needed for an Off.
-const NEEDED: [&str; 3] = ["/data/status", "/data/ha", "/data/ha/managed"];
+const NEEDED: [&str; 4] = [
+    "/data/status",
+    "/data/qmpstatus",
+    "/data/ha",
+    "/data/ha/managed",
+];
 const NEEDED_OF_CLUSTER: [&str; 6] = [
     "/data/0/quorate",
     "/data/0/type",

@@ -17,6 +17,7 @@ const STATES: [Word; 2] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Vm {
     pub(super) reference: String,
+    pub(super) name: String,
     pub(super) said: Said,
     pub(super) identity: Identity,
     pub(super) host: Option<String>,
@@ -183,6 +184,7 @@ fn one(object: Node<'_, '_>, reference_of_it: String) -> Vm {
     let is_protected = protection.and_then(|it| text(it, "dasProtected")) == Some("true");
     Vm {
         reference: reference_of_it,
+        name: word(object, "name").unwrap_or_default().to_owned(),
         said,
         identity: Identity {
             system_uuid: word(object, "config.uuid").map(|it| printable(it, 63)),

@@ -13,7 +13,7 @@ use super::io::Io;
 use super::kind::addressed;
 use super::operation::{Follow, Operation};
 use super::spelling::spellings;
-use super::{Machine, MachineId, Provider, Sent, by_uuid, not_one};
+use super::{Machine, MachineId, Provider, Sent, by_uuid, check_name, not_one};
 use crate::credentials::LOGIN as KEYS;
 use crate::http::{Call, Reply};
 use crate::{DeviceError, NodeFacts};
@@ -62,7 +62,7 @@ addressed!(VsphereDriver, Vsphere => Vsphere, KEYS, "vsphere");
 impl Provider for Vsphere {
     const NAME: &'static str = "vsphere";
 
-    /// `vsphere://UUID` of the cloud controller manager; without a provider ID the system UUID, which is the same one.
+    /// `vsphere://UUID` of the cloud controller manager; without a provider ID the system UUID, which is the same one, and the name.
     fn machine(&self, node: &NodeFacts) -> Result<MachineId, DeviceError> {
         let needs = "driver `vsphere` needs vsphere://UUID";
         by_uuid(node, "vsphere://", |rest| rest, needs)
@@ -81,6 +81,7 @@ impl Provider for Vsphere {
         };
         let answer = ask(io, |content| soap::read(content, vm)).await?;
         let vm = understood(io, facts::vm(&answer, vm))?;
+        check_name(io, id, &vm.name)?;
         Ok(machine(io, vm))
     }
 
@@ -106,7 +107,8 @@ impl Provider for Vsphere {
         for _ in 0..PAGES_MAX {
             let (vms, next) = understood(io, facts::vms(&answer?))?;
             for vm in vms {
-                let is_it = |id: &&MachineId| vm.identity.is_system(&id.id);
+                let is_it =
+                    |id: &&MachineId| vm.identity.is_system(&id.id) && id.may_be_called(&vm.name);
                 if let Some(id) = ids.iter().find(is_it) {
                     found.push((id.clone(), machine(io, vm)));
                 }

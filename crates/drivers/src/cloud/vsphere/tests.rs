@@ -45,6 +45,7 @@ fn answer(changed: Option<Property<'_>>, host: &str) -> String {
         .map_or("false", |(_, it)| it);
     let vm = [
         property(("runtime", &runtime)),
+        property(("name", "worker-1")),
         property(("config.uuid", UUID)),
         property((
             "config.instanceUuid",
@@ -178,10 +179,16 @@ async fn service(answers: &[&str]) -> Service {
 }
 
 fn driver(service: &Service) -> Arc<dyn FenceDriver> {
-    let node = NodeFacts {
-        provider_id: format!("vsphere://{UUID}"),
-        ..NodeFacts::named("worker-1")
-    };
+    driver_of(
+        service,
+        NodeFacts {
+            provider_id: format!("vsphere://{UUID}"),
+            ..NodeFacts::named("worker-1")
+        },
+    )
+}
+
+fn driver_of(service: &Service, node: NodeFacts) -> Arc<dyn FenceDriver> {
     let settings: VsphereDriver =
         serde_json::from_value(json!({"address": service.url, "tls": {"verification": "None"}}))
             .expect("settings");
@@ -234,6 +241,24 @@ async fn two_vms_of_one_uuid_are_neither_and_none_is_no_off() {
             .expect_err("no reading");
         assert!(refused.to_string().contains(words), "{refused}");
         assert!(refused.to_string().contains("is no Off"), "{refused}");
+    }
+}
+
+/// S5: a kubelet can report the UUID of another machine.
+#[tokio::test]
+async fn without_a_provider_id_the_vm_is_called_like_its_node() {
+    let hit = response("FindAllByUuid", "<returnval>vm-62</returnval>");
+    let none = response("FindAllByUuid", "");
+    for (name, is_it) in [("worker-1.example.com", true), ("db-1", false)] {
+        let service = service(&[&hit, &none, &answer(None, "connected")]).await;
+        let node = NodeFacts {
+            system_uuid: UUID.to_owned(),
+            ..NodeFacts::named(name)
+        };
+        let read = driver_of(&service, node).open().observe().await;
+        assert_eq!(read.is_ok(), is_it, "{name}: {read:?}");
+        let words = read.err().map(|it| it.to_string()).unwrap_or_default();
+        assert_eq!(words.contains("another name"), !is_it, "{words}");
     }
 }
 

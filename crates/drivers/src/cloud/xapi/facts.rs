@@ -109,6 +109,10 @@ impl Vm {
 }
 
 /// What speaks against an Off beside these messages, which are all since the VM was started last. In one second their order is not known.
+///
+/// Their times are of one clock, the master's, which makes each (`Xapi_message.create`), and only they are compared with each other. The start has
+/// that of the VM's host (`last_start_time` of xenopsd), and only leaves messages out: of a host that is ahead the shutdown itself, which is no Off;
+/// of one that is behind, none, and then the start's own message is the newest. Another order takes all clocks of the pool set back together.
 pub(super) fn against_off(messages: &Messages) -> Option<String> {
     let is_power = |it: &&Message| !BESIDE_POWER.contains(&it.name.as_str());
     let of_power = messages.values().filter(is_power);

@@ -15,7 +15,7 @@ use super::kind::addressed;
 use super::operation::{Follow, Operation};
 use super::spelling::spellings;
 use super::words::Said;
-use super::{Machine, MachineId, Provider, Sent, by_uuid, not_one};
+use super::{Machine, MachineId, Provider, Sent, by_uuid, check_name, not_one};
 use crate::address::Address;
 use crate::credentials::LOGIN as KEYS;
 use crate::{DeviceError, NodeFacts};
@@ -70,7 +70,7 @@ addressed!(XapiDriver, Xapi => Xapi, KEYS, "xapi");
 impl Provider for Xapi {
     const NAME: &'static str = "xapi";
 
-    /// `xenorchestra://POOL/UUID` of the cloud controller manager; without a provider ID the system UUID, which is that of the VM.
+    /// `xenorchestra://POOL/UUID` of the cloud controller manager; without a provider ID the system UUID, which is that of the VM, and its name.
     fn machine(&self, node: &NodeFacts) -> Result<MachineId, DeviceError> {
         let needs = "driver `xapi` needs xenorchestra://POOL/UUID";
         by_uuid(node, "xenorchestra://", facts::behind_pool, needs)
@@ -82,6 +82,7 @@ impl Provider for Xapi {
         let Some((reference, vm)) = found.pop_first().filter(|_| number == 1) else {
             return Err(not_one(&at, id, number));
         };
+        check_name(io, id, &vm.name_label)?;
         let mut said = vm.said();
         if said.is_off() {
             let (_, since) = ask::<String>(io, "VM_metrics.get_start_time", &[&vm.metrics]).await?;
@@ -113,7 +114,8 @@ impl Provider for Xapi {
             let uuids: Vec<String> = ids.iter().map(|id| id.id.clone()).collect();
             let (at, records) = records(io, &uuids).await?;
             let found = records.iter().filter_map(|(reference, vm)| {
-                let id = ids.iter().find(|id| same_system(&id.id, &vm.uuid))?;
+                let mut own = ids.iter().filter(|id| same_system(&id.id, &vm.uuid));
+                let id = own.find(|id| id.may_be_called(&vm.name_label))?;
                 Some((id.clone(), machine(&at, reference, vm, vm.said())))
             });
             pages.add(io, found);

@@ -212,6 +212,29 @@ async fn an_instance_is_started_by_one_request() {
     );
 }
 
+/// S11: it would go on with its old mounts, and its volumes are elsewhere.
+#[tokio::test]
+async fn an_instance_that_may_resume_its_memory_is_not_started() {
+    for (reason, hibernation) in [
+        ("Client.UserInitiatedHibernate", "false"),
+        ("Server.SpotInstanceShutdown", "false"),
+        (STOPPED.reason, "true"),
+    ] {
+        let hibernated = Shown {
+            reason,
+            hibernation,
+            ..STOPPED
+        };
+        let service = service(&[&shown(hibernated)]).await;
+        let mut session = session(&service);
+        session.prepare_on().await.expect("prepared");
+        let refused = session.power_on().await.expect_err("a refusal");
+        assert_eq!(refused.reason(), "Refused");
+        assert!(refused.to_string().contains("old memory"), "{refused}");
+        assert!(!service.asked().concat().contains("StartInstances"));
+    }
+}
+
 #[tokio::test]
 async fn a_probe_says_whether_the_account_may_stop_it_and_a_list_serves_those_that_may() {
     let would = |service: &Service, status: &str, code: &str| {

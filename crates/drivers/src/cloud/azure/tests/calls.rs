@@ -326,3 +326,28 @@ async fn a_machine_is_turned_on_by_its_own_command() {
     assert!(reading.is_off());
     assert_eq!(session.power_on().await, Ok(OnOutcome::Accepted));
 }
+
+/// S11: it would go on with its old mounts, and its volumes are elsewhere.
+#[tokio::test]
+async fn a_machine_that_may_resume_its_memory_is_not_started() {
+    let hibernated = [
+        STOPPED[0],
+        "PowerState/deallocated",
+        "HibernationState/Hibernated",
+    ];
+    let enabled = with(
+        vm(&STOPPED),
+        "/properties/additionalCapabilities",
+        json!({"hibernationEnabled": true}),
+    );
+    for machine in [vm(&hibernated), enabled] {
+        let service = service().await;
+        service.now(&get(&id()), "200 OK", "", machine);
+        let mut session = session(&service);
+        session.prepare_on().await.expect("prepared");
+        let refused = session.power_on().await.expect_err("a refusal");
+        assert!(refused.to_string().contains("old memory"), "{refused}");
+        let asked = service.asked();
+        assert!(!asked.iter().any(|it| it.contains("/start?")), "{asked:?}");
+    }
+}

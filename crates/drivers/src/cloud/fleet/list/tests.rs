@@ -66,6 +66,7 @@ fn machine(io: &Io, model: &str) -> Machine {
             state: PowerState::On,
             raw: "on".to_owned(),
             faults: Vec::new(),
+            may_resume: false,
             age: Duration::ZERO,
         },
         identity: Identity::default(),
@@ -260,4 +261,17 @@ async fn what_came_before_a_provider_had_no_time_serves() {
     assert_eq!(busy.reason(), "Busy");
     let reads = slow.reads.load(Ordering::Relaxed);
     assert_eq!(reads, MACHINES + 1, "it is not asked for each by itself");
+}
+
+#[test]
+fn a_list_that_comes_late_moves_no_machine() {
+    let (fleet, seconds) = (Fleet::default(), Duration::from_secs);
+    let id = MachineId::of(&NodeFacts::named("worker-1"), "104".to_owned());
+    fleet.note_on(&id, seconds(10), Some("b"));
+    fleet.note_on(&id, seconds(9), Some("a"));
+    assert_eq!(fleet.last_on(&id).as_deref(), Some("b"));
+    fleet.note_on(&id, seconds(11), Some("a"));
+    assert_eq!(fleet.last_on(&id).as_deref(), Some("a"));
+    fleet.note_on(&id, seconds(12), None);
+    assert_eq!(fleet.last_on(&id), None);
 }

@@ -50,16 +50,41 @@ async fn service() -> Service {
 }
 
 fn driver_with(service: &Service, secret: &[(&'static str, &str)]) -> Arc<dyn FenceDriver> {
+    driver_of(service, node(), secret)
+}
+
+fn driver_of(
+    service: &Service,
+    node: NodeFacts,
+    secret: &[(&'static str, &str)],
+) -> Arc<dyn FenceDriver> {
     let settings: NutanixDriver =
         serde_json::from_value(json!({"address": service.url, "tls": {"verification": "None"}}))
             .expect("settings");
     settings
-        .make(service.parts(node(), secret))
+        .make(service.parts(node, secret))
         .expect("a driver")
 }
 
 fn session(service: &Service) -> Box<dyn FenceSession> {
     driver_with(service, &[("apiKey", "the-api-key")]).open()
+}
+
+/// S5: a kubelet can report the UUID of another machine.
+#[tokio::test]
+async fn without_a_provider_id_the_vm_is_called_like_its_node() {
+    let service = service().await;
+    for (name, is_it) in [("worker-1.example.com", true), ("db-1", false)] {
+        let node = NodeFacts {
+            system_uuid: UUID.to_owned(),
+            ..NodeFacts::named(name)
+        };
+        let driver = driver_of(&service, node, &[("apiKey", "the-api-key")]);
+        let read = driver.open().observe().await;
+        assert_eq!(read.is_ok(), is_it, "{name}: {read:?}");
+        let words = read.err().map(|it| it.to_string()).unwrap_or_default();
+        assert_eq!(words.contains("another name"), !is_it, "{words}");
+    }
 }
 
 #[tokio::test]

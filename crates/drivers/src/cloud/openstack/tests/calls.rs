@@ -36,10 +36,16 @@ async fn service() -> Service {
 }
 
 fn driver(service: &Service) -> Arc<dyn FenceDriver> {
-    let node = NodeFacts {
-        provider_id: format!("openstack:///{ID}"),
-        ..NodeFacts::named("worker-1")
-    };
+    driver_of(
+        service,
+        NodeFacts {
+            provider_id: format!("openstack:///{ID}"),
+            ..NodeFacts::named("worker-1")
+        },
+    )
+}
+
+fn driver_of(service: &Service, node: NodeFacts) -> Arc<dyn FenceDriver> {
     let url = format!("{}/identity/v3/", service.url);
     let settings: OpenstackDriver =
         serde_json::from_value(json!({"authURL": url, "tls": {"verification": "None"}}))
@@ -96,6 +102,22 @@ async fn one_login_serves_all_sessions_and_off_needs_the_host_s_success() {
     assert_eq!(reading.faults, ["a last action that is no stop"]);
 }
 
+/// S5: a kubelet can report the UUID of another machine.
+#[tokio::test]
+async fn without_a_provider_id_the_instance_is_called_like_its_node() {
+    let service = service().await;
+    for (name, is_it) in [("worker-1.example.com", true), ("db-1", false)] {
+        let node = NodeFacts {
+            system_uuid: ID.to_owned(),
+            ..NodeFacts::named(name)
+        };
+        let read = driver_of(&service, node).open().observe().await;
+        assert_eq!(read.is_ok(), is_it, "{name}: {read:?}");
+        let words = read.err().map(|it| it.to_string()).unwrap_or_default();
+        assert_eq!(words.contains("another name"), !is_it, "{words}");
+    }
+}
+
 #[tokio::test]
 async fn pages_of_a_list_serve_probes_of_instances_that_were_read_and_run() {
     let service = service().await;
@@ -116,6 +138,29 @@ async fn pages_of_a_list_serve_probes_of_instances_that_were_read_and_run() {
         assert!(probed.reading.identity.is_system(ID));
         assert_eq!(service.asked().len(), requests);
     }
+}
+
+/// S7: an instance that was evacuated may still run at the host that was lost.
+#[tokio::test]
+async fn an_instance_is_off_only_at_the_host_where_it_was_read_on_last() {
+    let service = service().await;
+    let server = format!("GET /v2.1/servers/{ID}");
+    let at = |host: &str, state: &str| {
+        let document = with(stopped(), "hostId", Some(json!(host)));
+        let document = with(document, "OS-EXT-STS:vm_state", Some(json!(state)));
+        service.now(&server, "200 OK", "", document);
+    };
+    let driver = driver(&service);
+    let read = async || driver.open().observe().await.expect("a reading");
+    at("3c0f", "active");
+    read().await;
+    at("9d1a", "stopped");
+    assert_eq!(read().await.faults, ["it read On on host 3c0f last"]);
+    at("3c0f", "stopped");
+    assert!(read().await.is_off());
+    // One that is on no host is elsewhere, too.
+    at("", "stopped");
+    assert_eq!(read().await.faults, ["it read On on host 3c0f last"]);
 }
 
 #[tokio::test]

@@ -104,6 +104,42 @@ async fn a_list_serves_probes_of_machines_that_were_read_and_run() {
     assert_eq!(service.asked().len(), 4);
 }
 
+/// S7: a config that was moved leaves the process where it is, and a later session has not seen it there.
+#[tokio::test]
+async fn a_vm_is_off_only_where_it_was_read_on_last() {
+    let service = service().await;
+    let list = format!("GET {API}/cluster/resources?type=vm");
+    let at = |node: &str, state: &str| {
+        let item =
+            json!({"type": "qemu", "vmid": 104, "node": node, "name": "worker-1", "status": state});
+        service.now(&list, "200 OK", "", json!({"data": [item]}));
+        let path = format!("GET {API}/nodes/{node}/qemu/104");
+        let config = json!({"data": {"smbios1": format!("uuid={UUID}")}});
+        service.now(&format!("{path}/config?current=1"), "200 OK", "", config);
+        let status = with(stopped(), "/data/status", Some(json!(state)));
+        service.now(&format!("{path}/status/current"), "200 OK", "", status);
+    };
+    let driver = driver(&service, "proxmox://lab/104");
+    let read = async || driver.open().observe().await.expect("a reading");
+    at("pve2", "stopped");
+    assert!(read().await.is_off(), "nothing is known of it yet");
+    at("pve1", "running");
+    driver.open().probe(Extent::Needed).await.expect("a probe");
+    for _ in 0..2 {
+        at("pve2", "stopped");
+        assert_eq!(read().await.faults, ["it read On on pve1 last"]);
+    }
+    at("pve2", "running");
+    read().await;
+    at("pve2", "stopped");
+    assert!(read().await.is_off());
+    // A list tells where it runs, too.
+    at("pve1", "running");
+    driver.open().probe(Extent::Listed).await.expect("a probe");
+    at("pve2", "stopped");
+    assert_eq!(read().await.faults, ["it read On on pve1 last"]);
+}
+
 #[tokio::test]
 async fn one_who_is_told_to_ask_less_does_not_ask_for_each_machine_instead() {
     let service = service().await;

@@ -54,17 +54,37 @@ async fn service() -> Service {
 }
 
 fn driver(service: &Service) -> Arc<dyn FenceDriver> {
+    driver_of(service, node())
+}
+
+fn driver_of(service: &Service, node: NodeFacts) -> Arc<dyn FenceDriver> {
     let settings: XapiDriver =
         serde_json::from_value(json!({"address": service.url, "tls": {"verification": "None"}}))
             .expect("settings");
     let secret = [("username", "fence"), ("password", "s3cret\"")];
     settings
-        .make(service.parts(node(), &secret))
+        .make(service.parts(node, &secret))
         .expect("a driver")
 }
 
 fn session(service: &Service) -> Box<dyn FenceSession> {
     driver(service).open()
+}
+
+/// S5: a kubelet can report the UUID of another machine.
+#[tokio::test]
+async fn without_a_provider_id_the_vm_is_called_like_its_node() {
+    let service = service().await;
+    for (name, is_it) in [("worker-1.example.com", true), ("db-1", false)] {
+        let node = NodeFacts {
+            system_uuid: UUID.to_owned(),
+            ..NodeFacts::named(name)
+        };
+        let read = driver_of(&service, node).open().observe().await;
+        assert_eq!(read.is_ok(), is_it, "{name}: {read:?}");
+        let words = read.err().map(|it| it.to_string()).unwrap_or_default();
+        assert_eq!(words.contains("another name"), !is_it, "{words}");
+    }
 }
 
 /// Methods and parameters of the calls since this was asked last.

@@ -160,3 +160,40 @@ async fn the_addresses_of_its_node_may_be_others_in_its_next_run() {
     let fault = ["infra node infra-b not Ready"];
     assert_eq!(against(&service, &next).await, fault);
 }
+
+/// S7: the node that has the name now does not answer for the one before it, where the machine may go on.
+#[tokio::test]
+async fn another_node_of_the_name_does_not_answer_for_the_one_that_ran_it() {
+    let other = |uid: &str, uuid: &str| {
+        let node = with(infra("infra-b", "True"), "/metadata/uid", Some(json!(uid)));
+        with(node, "/status/nodeInfo/systemUUID", Some(json!(uuid)))
+    };
+    const ANOTHER: &str = "4c4c4544-0042-3510-8054-b4c04f4e4e02";
+    let fault = ["infra node infra-b not known to be the one that ran it"];
+    let service = cluster("True").await;
+    let driver = driver(&service);
+    seen(&service, &driver, "uid-1", Some("infra-b")).await;
+    service.now(B, "200 OK", "", other("node-2", ANOTHER));
+    assert_eq!(against(&service, &driver).await, fault);
+    // Nor where the next run is there, or elsewhere.
+    seen(&service, &driver, "uid-2", Some("infra-b")).await;
+    assert_eq!(against(&service, &driver).await, fault);
+    seen(&service, &driver, "uid-2", Some("infra-a")).await;
+    assert_eq!(against(&service, &driver).await, fault);
+    // The same machine that has registered itself again does.
+    service.now(B, "200 OK", "", other("node-3", UUID));
+    assert!(against(&service, &driver).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_node_that_was_not_read_while_it_ran_is_not_known() {
+    let service = cluster("True").await;
+    let driver = driver(&service);
+    service.now(B, NOT_FOUND, "", absent("", "nodes", "infra-b"));
+    seen(&service, &driver, "uid-1", Some("infra-b")).await;
+    service.now(B, "200 OK", "", infra("infra-b", "True"));
+    let fault = ["infra node infra-b not known to be the one that ran it"];
+    assert_eq!(against(&service, &driver).await, fault);
+    seen(&service, &driver, "uid-1", Some("infra-b")).await;
+    assert!(against(&service, &driver).await.is_empty());
+}

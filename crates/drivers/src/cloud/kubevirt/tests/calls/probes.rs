@@ -1,7 +1,7 @@
 //! Probes, by the machine and by lists, and the kubeconfig.
 
 use super::*;
-use crate::cloud::fleet::Fleet;
+use crate::cloud::fleet::{Fleet, Place};
 use crate::http::Target;
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn a_list_of_a_namespace_shows_no_machine_of_another() {
     assert_eq!(fleet.listed(), [ids[1].clone()]);
     let places = |id: &MachineId| io.account.fleet.places_of(id).nodes().cloned();
     assert_eq!(places(&ids[0]), None);
-    assert_eq!(places(&ids[1]), Some(["infra-2".to_owned()].into()));
+    assert_eq!(places(&ids[1]), Some([Place::named("infra-2")].into()));
     // Nor does it where it is asked for that machine alone.
     let fleet = Fleet::default();
     let mut pages = fleet.pages();
