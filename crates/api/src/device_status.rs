@@ -49,7 +49,7 @@ pub struct FenceDeviceStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_state: Option<PowerState>,
 
-    /// When the device was last probed.
+    /// When the device was last probed; of a fleet: since when each of its nodes has been, those aside that are being fenced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub last_probe_time: Option<Timestamp>,

@@ -159,7 +159,7 @@ fn judge_pinned(
     }
     let way_out = match agrees {
         true => "create the FenceDevice again if the Node has moved there",
-        false => "correct the device's address or `systemID`",
+        false => "correct the device's address or `systemID`, of a VM the Node's `spec.providerID`",
     };
     Verdict::Refused(
         MISMATCH,
@@ -192,7 +192,7 @@ fn judge_unpinned(check: IdentityCheck, node: &NodeView, named: &str, found: &Id
         return Verdict::Refused(
             MISMATCH,
             format!(
-                "the device reports system UUID {named}, Node {} reports {}; correct the device's address or `systemID`",
+                "the device reports system UUID {named}, Node {} reports {}; correct the device's address or `systemID`, of a VM the Node's `spec.providerID`",
                 node.name, node.system_uuid
             ),
         );

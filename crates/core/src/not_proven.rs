@@ -52,7 +52,7 @@ pub enum NotProven {
     },
     /// Another machine answers at the device's address.
     #[error(
-        "FenceDevice {device}: the device reports system UUID {found}, the pinned one is {expected}; correct the device's address or `systemID`"
+        "FenceDevice {device}: the device reports system UUID {found}, the pinned one is {expected}; correct the device's address or `systemID`, of a VM the Node's `spec.providerID`"
     )]
     WrongMachine {
         /// FenceDevice name.

@@ -81,7 +81,7 @@ pub enum DeviceError {
     },
     /// The device refused user or password.
     #[error(
-        "{endpoint} refused the user or the password ({said}); correct the Secret named by `credentialsRef`, or unlock the account on the device"
+        "{endpoint} refused the credentials ({said}); correct the Secret named by `credentialsRef`, or unlock the account (renew an expired token) on the device"
     )]
     AuthFailed {
         /// Host and port.

@@ -137,6 +137,16 @@ enum Command {
     Resume(pause::ResumeArgs),
     Completion(CompletionArgs),
     Version(version::Args),
+    /// Reads a device from files, which the operator's own binary does
+    #[command(hide = true)]
+    Probe(ProbeArgs),
+}
+
+/// What is asked of `probe` is another program's.
+#[derive(Debug, clap::Args)]
+struct ProbeArgs {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    _rest: Vec<String>,
 }
 
 /// Print shell completion code
@@ -263,6 +273,9 @@ async fn run(args: Args) -> Done {
         Command::Resume(args) => pause::resume(&Cluster::of(reach).await?, args).await,
         Command::Version(args) => version::run(reach, args).await,
         Command::Completion(args) => completion(args.shell),
+        Command::Probe(_) => Err(Error::Usage(
+            "`probe` is a command of the operator; run `node-fencing-operator probe FILE`, or test an applied FenceDevice (kubectl fence test NODE)".to_owned(),
+        )),
     }
 }
 

@@ -146,7 +146,7 @@ impl Maker {
             return Ok(bundle);
         }
         let invalid = |problem| DeviceError::Settings {
-            field: "redfish.tls.caRef",
+            field: "tls.caRef",
             problem,
         };
         let CaReference { kind, name, key } = reference;

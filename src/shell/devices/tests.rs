@@ -213,7 +213,7 @@ async fn settings_that_cannot_be_used_name_the_field() {
         ),
         (
             tls(json!({"verification": "Full", "caRef": {"name": "ca"}})),
-            "`redfish.tls.caRef`",
+            "`tls.caRef`",
         ),
     ];
     for (device, field) in table {

@@ -309,7 +309,7 @@ fn lasting(probe: &Probe, now: Timestamp) -> Part {
     match probe.certificate_expiry.filter(soon) {
         Some(expiry) => {
             let words = format!(
-                "fencing works until {expiry}, when the device's certificate expires; renew it there, and in `redfish.tls.caRef` if it is its own CA"
+                "fencing works until {expiry}, when the device's certificate expires; renew it there, and in `tls.caRef` if it is its own CA"
             );
             part(True, "CertificateExpires", words)
         }

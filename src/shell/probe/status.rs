@@ -38,6 +38,8 @@ pub struct Row<'a> {
     pub duplicate: Option<&'a str>,
     /// Its first probe is still to come, and nothing but time is in the way.
     pub awaited: bool,
+    /// It has an open incident, in which nobody probes.
+    pub fenced: bool,
     /// When a probe last succeeded.
     pub last_success: Option<Timestamp>,
     /// When one last read that the machine has power.
@@ -79,8 +81,10 @@ pub fn render(
     }
     status.observed_generation = device.metadata.generation;
     status.driver = Some(device.spec.driver_name().to_owned());
-    let times = rows.iter().filter_map(|row| Some(row.finding?.at));
-    status.last_probe_time = times.max().or(old.last_probe_time);
+    // Of a fleet the node that has waited longest: whoever asks for a probe waits for each of them.
+    let probed = rows.iter().filter(|row| !row.fenced);
+    let times = probed.filter_map(|row| Some(row.finding?.at));
+    status.last_probe_time = times.min().or(old.last_probe_time);
     let successes = rows.iter().filter_map(|row| row.last_success);
     status.last_success_time = successes.max().or(old.last_success_time);
     let not_ready = || judged.iter().filter(|(_, one)| one.ready.status != True);

@@ -104,6 +104,7 @@ impl Bench {
             finding: Some(&finding),
             duplicate: None,
             awaited: false,
+            fenced: false,
             last_success: None,
             last_on: None,
         };

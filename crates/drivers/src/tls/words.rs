@@ -97,7 +97,9 @@ fn certificate(problem: &CertificateError) -> String {
             "a signature is invalid (another CA of the same name, or a device without the key of its certificate); check the trusted CA, {PIN}"
         ),
         CertificateError::UnknownIssuer => {
-            format!("its certificate is signed by no trusted CA; name the CA in `tls.caRef`, {PIN}")
+            format!(
+                "its certificate is signed by no trusted CA; put its CA where `tls.caRef` points, {PIN}"
+            )
         }
         CertificateError::ExpiredContext { not_after, .. } => format!(
             "its certificate expired on {}; renew it on the device, {PIN}",

@@ -86,7 +86,7 @@ async fn a_ca_that_cannot_be_used_is_named_with_its_secret() {
     );
     let error = cluster.error(&device("ca.crt")).await;
     assert!(
-        error.to_string().contains("`redfish.tls.caRef`"),
+        error.to_string().contains("`tls.caRef`"),
         "read, and not PEM: {error}"
     );
 }

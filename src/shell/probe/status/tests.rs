@@ -96,6 +96,7 @@ fn row<'a>(node: &'a str, finding: Option<&'a Finding>) -> Row<'a> {
         finding,
         duplicate: None,
         awaited: finding.is_none(),
+        fenced: false,
         last_success: well.then(|| wall(100)),
         last_on: None,
     }

@@ -26,6 +26,26 @@ fn a_fleet_counts_and_names_those_that_are_not_ready() {
     assert_eq!((status.power_state, status.system), (None, None));
 }
 
+/// Whoever asks for a probe of a fleet is answered when each node was looked at, but those that nobody looks at in their incident.
+#[test]
+fn a_fleet_was_probed_when_the_last_of_its_nodes_was() {
+    let at = |name, second| Finding {
+        at: wall(second),
+        ..found(node(name, OURS, "True"), Err(silence()))
+    };
+    let (early, late) = (at("w1", 10), at("w2", 90));
+    let probed = |fenced| {
+        let one = Row {
+            fenced,
+            ..row("w1", Some(&early))
+        };
+        let rows = [one, row("w2", Some(&late))];
+        render(&of_fleet(), &rows, |_, _| true, wall(100)).last_probe_time
+    };
+    assert_eq!(probed(false), Some(wall(10)));
+    assert_eq!(probed(true), Some(wall(90)));
+}
+
 #[test]
 fn a_fleet_that_selects_nothing_says_so() {
     let status = render(&of_fleet(), &[], |_, _| true, wall(100));
