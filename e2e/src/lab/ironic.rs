@@ -3,17 +3,20 @@
 //!
 //! The controller does what baremetal-operator 02aa5059 does with a host that is provisioned (`manageHostPower` in
 //! `internal/controller/metal3.io/baremetalhost_controller.go`, `pkg/provisioner/ironic/ironic.go`), in its order, and writes what it writes. It looks
-//! four times a second, where the other waits for 3 s to some minutes. Left out: soft power-offs, and what is not about the power.
+//! four times a second, where the other waits for 3 s to a minute, and after a failure as long as the other does after the first. Left out: soft
+//! power-offs, and what is not about the power.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use http::StatusCode;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{Api, DynamicObject, PostParams};
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
 use super::Lab;
 use super::infra::{Controller, Infra, Manage, Switches};
@@ -22,6 +25,10 @@ use fencing_testbed::{ironic::Ironic, moment::Moment, power::Power, sushy::Sushy
 
 /// `status.errorType` after a power command in vain.
 const POWER_ERROR: &str = "power management error";
+/// The reason of the event that tells of it.
+const FAILED: &str = "PowerManagementError";
+/// How long a host is left alone after a failure: their shortest time. They double it with each.
+const BACK_OFF: Duration = Duration::from_secs(60);
 
 /// The cluster with the hosts, Ironic and the BMCs. It ends when dropped.
 pub struct Metal3OnIronic {
@@ -44,8 +51,8 @@ impl Metal3OnIronic {
     }
 
     /// The BMC of the machine of this place, counted from 0.
-    pub fn bmc(&self, machine: usize) -> &Sushy {
-        &self.bmcs[machine]
+    pub fn bmc(&mut self, machine: usize) -> &mut Sushy {
+        &mut self.bmcs[machine]
     }
 
     /// The BareMetalHost of this node.
@@ -77,6 +84,7 @@ impl Lab {
             hosts: hosts.clone(),
             events: Api::namespaced(infra.plane.admin(), HOSTS),
             ironic: Arc::clone(&ironic),
+            failed: Mutex::default(),
         };
         let controller = Controller::run(Switches::of(self.plugs()), baremetal_operator);
         Ok(Metal3OnIronic {
@@ -99,11 +107,17 @@ struct BaremetalOperator {
     hosts: Api<DynamicObject>,
     events: Api<Event>,
     ironic: Arc<Ironic>,
+    /// When a host has failed last, by its name.
+    failed: Mutex<HashMap<String, Instant>>,
 }
 
 impl Manage for BaremetalOperator {
     async fn manage(&self, machine: &dyn Power) -> Result<()> {
         let name = machine.name();
+        let failed = self.failed.lock().await.get(name).copied();
+        if failed.is_some_and(|at| at.elapsed() < BACK_OFF) {
+            return Ok(());
+        }
         let mut host = self.hosts.get(name).await?;
         // Where Ironic does not answer, nothing is written.
         let node = self.ironic.node(&name_of(name)).await?;
@@ -120,6 +134,10 @@ impl Manage for BaremetalOperator {
             self.hosts.replace_status(name, &params, &host).await?;
         }
         if let Some(event) = event {
+            if event.reason.as_deref() == Some(FAILED) {
+                let mut failed = self.failed.lock().await;
+                failed.insert(name.to_owned(), Instant::now());
+            }
             self.events.create(&PostParams::default(), &event).await?;
         }
         Ok(())
@@ -166,7 +184,7 @@ impl BaremetalOperator {
             status["errorType"] = json!(POWER_ERROR);
             status["errorMessage"] = json!(last_error);
             status["errorCount"] = json!(count.unwrap_or_default() + 1);
-            return event(host, "PowerManagementError", last_error).map(Some);
+            return event(host, FAILED, last_error).map(Some);
         }
         let name = host.metadata.name.as_deref().context("a name")?;
         match self.ironic.set_power(&name_of(name), target).await? {

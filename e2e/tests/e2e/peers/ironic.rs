@@ -9,7 +9,7 @@ use e2e::machine::Ailment;
 use e2e::proxy::writes::QUARANTINE;
 use e2e::workload::wait_node_ready;
 use fencing_testbed::eventually::eventually;
-use fencing_testbed::process::Process;
+use fencing_testbed::sushy::Sushy;
 use kube::api::DynamicObject;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -17,12 +17,18 @@ use serde_json::{Value, json};
 use crate::hung_kubelet::hung_kubelet_until;
 use crate::hypervisor::only;
 use crate::outage::{Outage, POD};
-use crate::rack_power::impatient;
 
 /// Ironic looks at the power of its nodes by itself when the test is over. By default that is every two minutes.
 const AFTER_THE_TEST: Duration = Duration::from_secs(3600);
 /// As often as it can.
 const ALL_THE_TIME: Duration = Duration::from_secs(1);
+
+/// Somebody is called after one round in vain.
+fn impatient() -> Value {
+    let level =
+        json!({"name": "bmc", "attempts": 1, "retryPeriodSeconds": 1, "timeoutSeconds": 40});
+    json!({"fence": {"levels": [level]}})
+}
 
 /// The volume has moved, and its machine is off.
 async fn is_recovered(outage: &Outage, times_tainted: usize) -> Result<DynamicObject> {
@@ -45,11 +51,11 @@ fn hang(outage: &Outage, kubelet_hung: bool) -> Result<()> {
     Ok(())
 }
 
-/// The emulator of the node's BMC.
-fn bmc<'a>(cluster: &'a Metal3OnIronic, outage: &Outage) -> Result<&'a Process> {
+/// The node's BMC.
+fn bmc<'a>(cluster: &'a mut Metal3OnIronic, outage: &Outage) -> Result<&'a mut Sushy> {
     let mut rigs = outage.lab.rigs.iter();
     let place = rigs.position(|rig| rig.machine.name() == outage.node);
-    Ok(cluster.bmc(place.context("a machine")?).process())
+    Ok(cluster.bmc(place.context("a machine")?))
 }
 
 /// The status of the host, once it is as wanted.
@@ -106,21 +112,25 @@ async fn hung_kubelet_is_turned_off_by_metal3_on_ironic() -> Result<()> {
     )
 }
 
-/// Ironic knew On, and the BMC hangs. Power-offs are taken, and told of by events, and come to nothing. Ironic gives the BMC up, and the host shows its
+/// Ironic knew On, and the BMC dies. Power-offs are taken, and told of by events, and come to nothing. Ironic gives the BMC up, and the host shows its
 /// old On beside `Manageable: False`. When the BMC answers again, all goes on by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes minutes, which CI has no time for; `make peers` and `make test-all` run it"]
-async fn hung_bmc_behind_ironic_is_waited_for() -> Result<()> {
+async fn dead_bmc_behind_ironic_is_waited_for() -> Result<()> {
     let lab = Lab::start(Setup::new("ironic-bmc", 2)).await?;
-    let cluster = lab.metal3_on_ironic(ALL_THE_TIME).await?;
+    let mut cluster = lab.metal3_on_ironic(ALL_THE_TIME).await?;
     let outage = Outage::of(lab, "PowerOff", impatient()).await?;
     let Outage { lab, node, .. } = &outage;
-    bmc(&cluster, &outage)?.pause()?;
+    bmc(&mut cluster, &outage)?.process().kill()?;
     hang(&outage, true)?;
     let called = |fence: &DynamicObject| {
         escalation(fence).is_some_and(|(reason, _)| reason == "DeviceFailed")
     };
     lab.wait_fence(node, called).await?;
+    let failed = |status: &Value| {
+        status["poweredOn"] == true && status["errorType"] == "power management error"
+    };
+    host_is(&cluster, node, "the power-off has failed", failed).await?;
     let given_up = |status: &Value| {
         status["poweredOn"] == true && status["conditions"][0]["status"] == "False"
     };
@@ -129,7 +139,11 @@ async fn hung_bmc_behind_ironic_is_waited_for() -> Result<()> {
     ensure!(known["power_state"].is_null(), "{known}");
     ensure!(outage.rig()?.machine.is_on() && lab.times_tainted(node).await? == 0);
 
-    bmc(&cluster, &outage)?.signal(Signal::CONT)?;
+    bmc(&mut cluster, &outage)?.restart().await?;
+    // Metal3 pauses between two tries.
+    let workloads = &lab.workloads;
+    let moved = workloads.wait_running_elsewhere(POD, node, 3 * LIMIT);
+    moved.await?;
     is_recovered(&outage, 1).await?;
     hang(&outage, false)?;
     cluster.release(node).await?;
@@ -143,13 +157,13 @@ async fn hung_bmc_behind_ironic_is_waited_for() -> Result<()> {
 #[ignore = "takes minutes, which CI has no time for; `make peers` and `make test-all` run it"]
 async fn old_off_of_ironic_is_no_off_of_the_next_boot() -> Result<()> {
     let lab = Lab::start(Setup::new("ironic-old", 2)).await?;
-    let cluster = lab.metal3_on_ironic(AFTER_THE_TEST).await?;
+    let mut cluster = lab.metal3_on_ironic(AFTER_THE_TEST).await?;
     let outage = Outage::of(lab, "PowerOff", impatient()).await?;
     let Outage { lab, node, .. } = &outage;
     hang(&outage, true)?;
     let first = is_recovered(&outage, 1).await?;
 
-    bmc(&cluster, &outage)?.pause()?;
+    bmc(&mut cluster, &outage)?.process().pause()?;
     hang(&outage, false)?;
     outage.restore().await?;
     outage.wait_no_taint(QUARANTINE).await?;
@@ -178,7 +192,8 @@ async fn old_off_of_ironic_is_no_off_of_the_next_boot() -> Result<()> {
     ensure!(outage.rig()?.machine.is_on() && lab.times_tainted(node).await? == 1);
 
     // A human lets Metal3 turn it on, which finds that it is: by that On its next Off counts.
-    bmc(&cluster, &outage)?.signal(Signal::CONT)?;
+    let hung = bmc(&mut cluster, &outage)?.process();
+    hung.signal(Signal::CONT)?;
     cluster.release(node).await?;
     is_recovered(&outage, 2).await?;
     hang(&outage, false)?;
