@@ -21,6 +21,7 @@ pub mod hcloud;
 pub mod https;
 pub mod ipmi;
 pub mod ipmi_peers;
+pub mod ironic;
 pub mod libvirtd;
 pub mod moment;
 pub mod moto;

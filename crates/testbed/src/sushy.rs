@@ -98,6 +98,8 @@ pub struct Sushy {
     ca_pem: String,
     fingerprint: String,
     process: Process,
+    spec: Spec,
+    guard: Arc<Guard>,
     socket: PowerSocket,
     _port: Option<Port>,
     _scratch: TempDir,
@@ -146,12 +148,12 @@ impl Sushy {
         let arguments: [PathBuf; 2] = [sources().join("emulator.py"), file];
         let environment = libvirt.into_iter().flat_map(Libvirt::environment);
         let spec = Spec::new("sushy", python, &log).args(arguments);
-        let process = environment
+        let spec = environment
             .fold(spec, |spec, (name, value)| spec.env(name, value))
             // Neither byte code beside our sources nor a log that comes late.
             .env("PYTHONDONTWRITEBYTECODE", "1")
-            .env("PYTHONUNBUFFERED", "1")
-            .spawn(guard)?;
+            .env("PYTHONUNBUFFERED", "1");
+        let process = spec.clone().spawn(guard)?;
         let this = Self {
             address,
             power,
@@ -159,12 +161,20 @@ impl Sushy {
             ca_pem: ca.pem(),
             fingerprint: Leaf::new(&identity)?.fingerprint().to_owned(),
             process,
+            spec,
+            guard: Arc::clone(guard),
             socket,
             _port: port,
             _scratch: scratch,
         };
         this.wait_until_it_answers().await?;
         Ok(this)
+    }
+
+    /// Starts it again, at its address, after its process was killed.
+    pub async fn restart(&mut self) -> Result<()> {
+        self.process = self.spec.clone().spawn(&self.guard)?;
+        self.wait_until_it_answers().await
     }
 
     async fn wait_until_it_answers(&self) -> Result<()> {

@@ -28,13 +28,26 @@ impl Lab {
 
     async fn emulator(&self, number: usize, libvirt: Option<&Libvirt>) -> Result<Sushy> {
         let rig = self.rig(number);
+        let sushy = self.bare_emulator(number, libvirt).await?;
+        self.device(rig, redfish(&sushy.url())).await?;
+        self.devices.has_no_log(rig.machine.name());
+        Ok(sushy)
+    }
+
+    /// The emulator before the machine of this number, whose FenceDevice does not know it.
+    pub(super) async fn bare_emulator(
+        &self,
+        number: usize,
+        libvirt: Option<&Libvirt>,
+    ) -> Result<Sushy> {
+        let rig = self.rig(number);
         let IpAddr::V4(address) = rig.bmc.address().ip() else {
             anyhow::bail!("the lab's BMCs have addresses of 127.0.0.0/8");
         };
         // The lab's own BMCs count up from 1 in the last byte.
         let [a, b, c, d] = address.octets();
         let address = Ipv4Addr::new(a, b, c, d + 100).into();
-        let sushy = Sushy::start(
+        Sushy::start(
             address,
             power(rig),
             rig.bmc.credentials().clone(),
@@ -43,10 +56,7 @@ impl Lab {
             self.control_plane.files().directory(),
             libvirt,
         )
-        .await?;
-        self.device(rig, redfish(&sushy.url())).await?;
-        self.devices.has_no_log(rig.machine.name());
-        Ok(sushy)
+        .await
     }
 
     /// Puts the lab's own IPMI BMC, with this suite alone, before the machine of this number, and points its FenceDevice

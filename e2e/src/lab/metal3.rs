@@ -1,5 +1,5 @@
 //! Machines that are hosts of Metal3: their BareMetalHosts in a cluster of their own, and a controller of ours that does to them what
-//! baremetal-operator does, as far as the power goes. Neither baremetal-operator nor Ironic runs here.
+//! baremetal-operator does, as far as the power goes. Neither baremetal-operator nor Ironic runs here; [`super::ironic`] has Ironic.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::infra::{Controller, Infra, Manage, Switches};
 use fencing_testbed::{moment::Moment, power::Power};
 
 /// The namespace of the hosts, which have the names of their Nodes: that of the page.
-const HOSTS: &str = "metal3";
+pub(super) const HOSTS: &str = "metal3";
 /// What holds a host off.
 const HELD: &str = "reboot.metal3.io/node-fencing-operator";
 
@@ -28,12 +28,7 @@ pub struct Metal3 {
 impl Metal3 {
     /// Takes the operator's annotation away, as a human does: the host is turned on.
     pub async fn release(&self, node: &str) -> Result<()> {
-        let patch = json!({"metadata": {"annotations": {HELD: null}}});
-        let params = PatchParams::default();
-        self.hosts
-            .patch(node, &params, &Patch::Merge(&patch))
-            .await?;
-        Ok(())
+        release(&self.hosts, node).await
     }
 
     /// What was done to the machine of this place, counted from 0: when, and whether on or off.
@@ -45,6 +40,24 @@ impl Metal3 {
 impl Lab {
     /// A cluster of Metal3, whose hosts they are.
     pub async fn metal3(&self) -> Result<Metal3> {
+        let (infra, hosts) = self.hosts().await?;
+        let switches = Switches::of(self.plugs());
+        let baremetal_operator = BaremetalOperator {
+            hosts: hosts.clone(),
+            events: Api::namespaced(infra.plane.admin(), HOSTS),
+            switches: Arc::clone(&switches),
+        };
+        let controller = Controller::run(Arc::clone(&switches), baremetal_operator);
+        Ok(Metal3 {
+            _controller: controller,
+            hosts,
+            switches,
+            _infra: infra,
+        })
+    }
+
+    /// The cluster, a host in it for each machine, and the FenceDevice for all of them.
+    pub(super) async fn hosts(&self) -> Result<(Infra, Api<DynamicObject>)> {
         let kind = GroupVersionKind::gvk("metal3.io", "v1alpha1", "BareMetalHost");
         let infra = Infra::start(HOSTS, std::slice::from_ref(&kind)).await?;
         let hosts = infra.objects(&kind);
@@ -57,25 +70,21 @@ impl Lab {
         let account = infra
             .account("bare-metal-host.md", "hosts-account.yaml")
             .await?;
-        let switches = Switches::of(self.plugs());
-        let baremetal_operator = BaremetalOperator {
-            hosts: hosts.clone(),
-            events: Api::namespaced(infra.plane.admin(), HOSTS),
-            switches: Arc::clone(&switches),
-        };
-        let controller = Controller::run(Arc::clone(&switches), baremetal_operator);
         let driver = json!({
             "identityCheck": "BestEffort",
             "bareMetalHost": {"address": infra.plane.url()},
         });
         self.fleet(driver, json!({"kubeconfig": account})).await?;
-        Ok(Metal3 {
-            _controller: controller,
-            hosts,
-            switches,
-            _infra: infra,
-        })
+        Ok((infra, hosts))
     }
+}
+
+/// Takes the operator's annotation from the host of this node away.
+pub(super) async fn release(hosts: &Api<DynamicObject>, node: &str) -> Result<()> {
+    let patch = json!({"metadata": {"annotations": {HELD: null}}});
+    let params = PatchParams::default();
+    hosts.patch(node, &params, &Patch::Merge(&patch)).await?;
+    Ok(())
 }
 
 /// The Metal3Machine that has the host.
@@ -131,14 +140,11 @@ impl Manage for BaremetalOperator {
                 .await?;
             return Ok(());
         }
-        let annotations = host.metadata.annotations.iter().flatten();
-        let mut names = annotations.map(|(name, _)| name.as_str());
-        let is_held =
-            names.any(|it| it == "reboot.metal3.io" || it.starts_with("reboot.metal3.io/"));
-        let wanted = host.data["spec"]["online"] == json!(true) && !is_held;
+        let wanted = is_wanted(&host);
         if wanted != is_on {
             // Ironic has taken the command by then, and carries it out.
-            let event = event(&host, wanted)?;
+            let (reason, message) = switched(wanted);
+            let event = event(&host, reason, message)?;
             self.events.create(&PostParams::default(), &event).await?;
             self.switches.switch(node, wanted);
         }
@@ -146,11 +152,24 @@ impl Manage for BaremetalOperator {
     }
 }
 
-fn event(host: &DynamicObject, on: bool) -> Result<Event> {
-    let (reason, message) = match on {
+/// Is the host to be on?
+pub(super) fn is_wanted(host: &DynamicObject) -> bool {
+    let annotations = host.metadata.annotations.iter().flatten();
+    let mut names = annotations.map(|(name, _)| name.as_str());
+    let is_held = names.any(|it| it == "reboot.metal3.io" || it.starts_with("reboot.metal3.io/"));
+    host.data["spec"]["online"] == json!(true) && !is_held
+}
+
+/// Reason and message of the event that Ironic has taken a command: a hard one, which our annotation asks for.
+pub(super) fn switched(on: bool) -> (&'static str, &'static str) {
+    match on {
         true => ("PowerOn", "Host powered on"),
         false => ("PowerOff", "Host powered off"),
-    };
+    }
+}
+
+/// An event of baremetal-operator about the host.
+pub(super) fn event(host: &DynamicObject, reason: &str, message: &str) -> Result<Event> {
     let event: Value = json!({
         "metadata": {"generateName": format!("{}-", reason.to_lowercase()), "namespace": HOSTS},
         "involvedObject": {

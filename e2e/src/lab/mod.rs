@@ -10,6 +10,7 @@ mod availability;
 mod bmcs;
 mod clouds;
 mod infra;
+mod ironic;
 mod kubevirt;
 mod metal3;
 mod objects;
@@ -31,6 +32,7 @@ use base64::Engine;
 
 pub use self::ask::escalation;
 pub use self::availability::{available, available_to_test};
+pub use self::ironic::Metal3OnIronic;
 pub use self::kubevirt::Kubevirt;
 pub use self::metal3::Metal3;
 pub use self::objects::SECRET;

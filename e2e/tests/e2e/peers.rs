@@ -1,6 +1,8 @@
 //! Cases 1 and 2 once more through each provider that has a peer of others here, and in clusters of ours below for those that have none:
 //! see [`crate::hypervisor`] for those that run with every change. These take a minute each, and `make peers` runs them.
 
+mod ironic;
+
 use anyhow::{Result, ensure};
 use e2e::lab::{Lab, Setup};
 use fencing_testbed::debian;

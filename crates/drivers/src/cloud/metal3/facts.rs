@@ -186,9 +186,11 @@ impl Host {
 
     /// Its power, beside the events, which were listed **before** it was read.
     ///
-    /// baremetal-operator asks Ironic for a hard power-off only of a host that it has just read on, and writes the event after Ironic took it. So
-    /// where an event came after our annotation, and the host read later says off, that off was written after the power-off was taken. And
-    /// before Ironic shows off after that, it has read the BMC again.
+    /// baremetal-operator asks Ironic for a hard power-off only of a host that it shows on and Ironic does not know off, and writes the event after
+    /// Ironic took it. So where an event came after our annotation, and the host read later says off, that off was written after the power-off was
+    /// taken. And before Ironic shows off after that, it has read the BMC again.
+    ///
+    /// How long ago does not appear: nothing is written while nothing changes. An off that has become old is none of the next boot (S25).
     pub(super) fn said(&self, events: &[Event]) -> Said {
         let status = self.status.as_ref();
         let word = match status.and_then(|it| it.powered_on) {
