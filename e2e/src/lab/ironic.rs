@@ -25,7 +25,7 @@ use fencing_testbed::{ironic::Ironic, moment::Moment, power::Power, sushy::Sushy
 
 /// `status.errorType` after a power command in vain.
 const POWER_ERROR: &str = "power management error";
-/// The reason of the event that tells of it.
+/// The reason of its event.
 const FAILED: &str = "PowerManagementError";
 /// How long a host is left alone after a failure: their shortest time. They double it with each.
 const BACK_OFF: Duration = Duration::from_secs(60);
@@ -145,7 +145,7 @@ impl Manage for BaremetalOperator {
 }
 
 impl BaremetalOperator {
-    /// What Ironic's node says of the power goes into the status; or Ironic is asked to change it. Returns what there is to tell of.
+    /// What Ironic's node says of the power goes into the status; or Ironic is asked to change it. Returns the event about it.
     async fn power(&self, host: &mut DynamicObject, node: &Value) -> Result<Option<Event>> {
         let is_on = match node["power_state"].as_str() {
             Some("power on") => Some(true),
