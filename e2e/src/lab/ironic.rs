@@ -2,9 +2,9 @@
 //! its node, and Ironic has it of sushy-tools' emulator before the machine. None of us wrote these two.
 //!
 //! The controller does what baremetal-operator 02aa5059 does with a host that is provisioned (`manageHostPower` in
-//! `internal/controller/metal3.io/baremetalhost_controller.go`, `pkg/provisioner/ironic/ironic.go`), in its order, and writes what it writes. It looks
-//! four times a second, where the other waits for 3 s to a minute, and after a failure as long as the other does after the first. Left out: soft
-//! power-offs, and what is not about the power.
+//! `internal/controller/metal3.io/baremetalhost_controller.go`, `pkg/provisioner/ironic/ironic.go`), in its order, and writes what it writes. It
+//! looks four times a second, where the other waits for 3 s to a minute, and after a failure as long as the other does after the first. Left out:
+//! soft power-offs, and what is not about the power.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};

@@ -1,5 +1,5 @@
-//! Metal3 on a real Ironic: cases 1 and 2 through all of it, and what a BareMetalHost says while Ironic does not reach the BMC. A machine counts as off
-//! by what Ironic has read since, and never by what it knew before.
+//! Metal3 on a real Ironic: cases 1 and 2 through all of it, and what a BareMetalHost says while Ironic does not reach the BMC. A machine counts as
+//! off by what Ironic has read since, and never by what it knew before.
 
 use std::time::Duration;
 
@@ -151,8 +151,8 @@ async fn dead_bmc_behind_ironic_is_waited_for() -> Result<()> {
     outage.verdict().await
 }
 
-/// Ironic knew Off, after our power-off; then the BMC hangs and the machine is turned on by hand. The host goes on showing Off, and all that an Off needs: the
-/// node runs in another boot by then, in which nothing has read On (S25).
+/// Ironic knew Off, after our power-off; then the BMC hangs and the machine is turned on by hand. The host goes on showing Off, and all that an Off
+/// needs: the node runs in another boot by then, in which nothing has read On (S25).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes minutes, which CI has no time for; `make peers` and `make test-all` run it"]
 async fn old_off_of_ironic_is_no_off_of_the_next_boot() -> Result<()> {
