@@ -46,8 +46,8 @@ pub struct Ironic {
 }
 
 impl Ironic {
-    /// Starts it at this address. It reads the power of its nodes again after each period of `sync`, and turns them back to what it knows. Installs it
-    /// first, if that has not been done, which takes a minute. Its log goes into `logs`.
+    /// Starts it at this address. It reads the power of its nodes again after each period of `sync`, and turns them back to what it knows. Installs
+    /// it first, if that has not been done, which takes a minute. Its log goes into `logs`.
     pub async fn start(
         address: IpAddr,
         sync: Duration,

@@ -2,9 +2,9 @@
 //! its node, and Ironic has it of sushy-tools' emulator before the machine. None of us wrote these two.
 //!
 //! The controller does what baremetal-operator 02aa5059 does with a host that is provisioned (`manageHostPower` in
-//! `internal/controller/metal3.io/baremetalhost_controller.go`, `pkg/provisioner/ironic/ironic.go`), in its order, and writes what it writes. It looks
-//! four times a second, where the other waits for 3 s to a minute, and after a failure as long as the other does after the first. Left out: soft
-//! power-offs, and what is not about the power.
+//! `internal/controller/metal3.io/baremetalhost_controller.go`, `pkg/provisioner/ironic/ironic.go`), in its order, and writes what it writes. It
+//! looks four times a second, where the other waits for 3 s to a minute, and after a failure as long as the other does after the first. Left out:
+//! soft power-offs, and what is not about the power.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -25,7 +25,7 @@ use fencing_testbed::{ironic::Ironic, moment::Moment, power::Power, sushy::Sushy
 
 /// `status.errorType` after a power command in vain.
 const POWER_ERROR: &str = "power management error";
-/// The reason of the event that tells of it.
+/// The reason of its event.
 const FAILED: &str = "PowerManagementError";
 /// How long a host is left alone after a failure: their shortest time. They double it with each.
 const BACK_OFF: Duration = Duration::from_secs(60);
@@ -145,7 +145,7 @@ impl Manage for BaremetalOperator {
 }
 
 impl BaremetalOperator {
-    /// What Ironic's node says of the power goes into the status; or Ironic is asked to change it. Returns what there is to tell of.
+    /// What Ironic's node says of the power goes into the status; or Ironic is asked to change it. Returns the event about it.
     async fn power(&self, host: &mut DynamicObject, node: &Value) -> Result<Option<Event>> {
         let is_on = match node["power_state"].as_str() {
             Some("power on") => Some(true),

@@ -1,5 +1,5 @@
-//! Metal3 on a real Ironic: cases 1 and 2 through all of it, and what a BareMetalHost says while Ironic does not reach the BMC. A machine counts as off
-//! by what Ironic has read since, and never by what it knew before.
+//! Metal3 on a real Ironic: cases 1 and 2 through all of it, and what a BareMetalHost says while Ironic does not reach the BMC. A machine counts as
+//! off by what Ironic has read since, and never by what it knew before.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const AFTER_THE_TEST: Duration = Duration::from_secs(3600);
 /// As often as it can.
 const ALL_THE_TIME: Duration = Duration::from_secs(1);
 
-/// Somebody is called after one round in vain.
+/// A human is called after one round in vain.
 fn impatient() -> Value {
     let level =
         json!({"name": "bmc", "attempts": 1, "retryPeriodSeconds": 1, "timeoutSeconds": 40});
@@ -112,7 +112,7 @@ async fn hung_kubelet_is_turned_off_by_metal3_on_ironic() -> Result<()> {
     )
 }
 
-/// Ironic knew On, and the BMC dies. Power-offs are taken, and told of by events, and come to nothing. Ironic gives the BMC up, and the host shows its
+/// Ironic knew On, and the BMC dies. Power-offs are taken, have their events, and come to nothing. Ironic gives the BMC up, and the host shows its
 /// old On beside `Manageable: False`. When the BMC answers again, all goes on by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes minutes, which CI has no time for; `make peers` and `make test-all` run it"]
@@ -151,8 +151,8 @@ async fn dead_bmc_behind_ironic_is_waited_for() -> Result<()> {
     outage.verdict().await
 }
 
-/// Ironic knew Off, after our power-off; then the BMC hangs and somebody turns the machine on. The host goes on showing Off, and all that an Off needs: the
-/// node runs in another boot by then, in which nothing has read On (S25).
+/// Ironic knew Off, after our power-off; then the BMC hangs and the machine is turned on by hand. The host goes on showing Off, and all that an Off
+/// needs: the node runs in another boot by then, in which nothing has read On (S25).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes minutes, which CI has no time for; `make peers` and `make test-all` run it"]
 async fn old_off_of_ironic_is_no_off_of_the_next_boot() -> Result<()> {
