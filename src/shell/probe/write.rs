@@ -187,7 +187,7 @@ impl Writer {
                 finding,
                 duplicate: duplicate.as_deref(),
                 awaited: finding.is_none() && !fenced,
-                fenced,
+                fenced: *fenced,
                 last_success: known.and_then(|known| known.last_success),
                 last_on: known.and_then(|known| known.last_on),
             }
