@@ -107,7 +107,8 @@ pub fn name(node: &str, class: &str) -> String {
     format!("{node}.{class}")
 }
 
-/// The object that CSI-Addons is handed.
+/// The object that CSI-Addons is handed, as its controller writes it itself. It adds its finalizer by an update of the whole object, in which its types
+/// have an empty `driver` and an empty `secret` where there was none: that would be a change of the spec, and the `generation` 2.
 #[must_use]
 pub fn new(name: &str, class: &str, cidrs: &[String], purpose: &Purpose) -> Value {
     json!({
@@ -120,7 +121,9 @@ pub fn new(name: &str, class: &str, cidrs: &[String], purpose: &Purpose) -> Valu
                 NODE: purpose.node, NODE_UID: purpose.node_uid, BOOT_ID: purpose.boot_id, FENCE: purpose.fence,
             },
         },
-        "spec": {"networkFenceClassName": class, "fenceState": "Fenced", "cidrs": cidrs},
+        "spec": {
+            "networkFenceClassName": class, "fenceState": "Fenced", "cidrs": cidrs, "driver": "", "secret": {},
+        },
     })
 }
 
