@@ -9,6 +9,7 @@ mod ask;
 mod availability;
 mod bmcs;
 mod clouds;
+mod csi_addons;
 mod infra;
 mod kubevirt;
 mod metal3;
@@ -31,6 +32,7 @@ use base64::Engine;
 
 pub use self::ask::escalation;
 pub use self::availability::{available, available_to_test};
+pub use self::csi_addons::{CLASS, Call, CsiAddons, DEVICE};
 pub use self::kubevirt::Kubevirt;
 pub use self::metal3::Metal3;
 pub use self::objects::SECRET;
