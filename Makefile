@@ -80,8 +80,8 @@ e2e: ## The tests on a real control plane (LAB_REQUIRE_REAL=1: fail where real n
 	if [ $$status = 0 ]; then $(CARGO) run --quiet --package e2e --bin lab -- rights; status=$$?; fi; \
 	exit $$status
 
-# Each has a second cluster or a service of Python beside its own: a minute each, which CI has no time for.
-peers: ## Each provider that has a peer here and is not in `e2e`: EC2, a fence agent, libvirt, KubeVirt, Metal3 (also on Ironic)
+# Each has a second cluster or a service of Python or Go beside its own: a minute each, which CI has no time for, and CSI-Addons minutes to build.
+peers: ## Each provider that has a peer here and is not in `e2e`: EC2, a fence agent, libvirt, KubeVirt, Metal3 (also on Ironic), CSI-Addons
 	@$(STAGE) e2e-build sh -c '$(E2E_BUILD)'
 	@rm -f target/lab/skipped
 	@GOMAXPROCS=1 $(STAGE) peers $(CARGO) test --package e2e --test e2e -- --ignored --test-threads=$(E2E_THREADS) peers::; status=$$?; \

@@ -11,6 +11,7 @@ pub mod chaos;
 pub mod clocks;
 pub mod control_plane;
 pub mod csi;
+pub mod csi_addons;
 pub mod demo;
 pub mod flux;
 pub mod image;

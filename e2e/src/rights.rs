@@ -26,8 +26,8 @@ const REVIEWS: [&str; 2] = ["authorization.k8s.io", "authentication.k8s.io"];
 /// Beginning of the names of the admission policies by which a test denies the operator what it may do.
 pub const LAB_DENIES: &str = "lab-denies-";
 
-/// Whose rights are used where CSI-Addons is (driver `networkFence`).
-const CSI_ADDONS: &str = "csiaddons.openshift.io";
+/// What the operator does where CSI-Addons is (driver `networkFence`), which only `make peers` has.
+const FENCES_BY_STORAGE: &str = "used create csiaddons.openshift.io networkfences";
 
 /// A verb on a resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -147,14 +147,17 @@ pub fn compare() -> Result<String> {
     // The tests of `recovery.strategy: DeleteNode` grant what it takes.
     let mut granted = granted(&read("deploy/rbac.yaml")?)?;
     granted.extend(self::granted(&read("deploy/delete-node/rbac.yaml")?)?);
+    if recorded.contains(FENCES_BY_STORAGE) {
+        granted.extend(self::granted(&read("deploy/network-fence/rbac.yaml")?)?);
+    }
     let faults = faults(&granted, &recorded)?;
     ensure!(
         faults.is_empty(),
-        "deploy/rbac.yaml, with deploy/delete-node, does not grant just what the operator used in this run:\n  {}",
+        "deploy/rbac.yaml, with its components, does not grant just what the operator used in this run:\n  {}",
         faults.into_iter().collect::<Vec<_>>().join("\n  ")
     );
     Ok(format!(
-        "rights: the operator used each of the {} that deploy/rbac.yaml and deploy/delete-node grant, and was denied nothing",
+        "rights: the operator used each of the {} that deploy/rbac.yaml and its components grant, and was denied nothing",
         granted.len()
     ))
 }
@@ -175,15 +178,7 @@ fn faults(granted: &BTreeSet<Right>, recorded: &str) -> Result<BTreeSet<String>>
             _ => bail!("what is {line:?}?"),
         }
     }
-    // No e2e test has CSI-Addons yet.
-    let is_of_csi_addons = |it: &Right| it.group == CSI_ADDONS;
-    let has_csi_addons = used
-        .iter()
-        .any(|it| is_of_csi_addons(it) && it.verb == "create");
-    for right in granted
-        .iter()
-        .filter(|it| has_csi_addons || !is_of_csi_addons(it))
-    {
+    for right in granted {
         if !used.iter().any(|used| right.covers(used)) {
             faults.insert(format!("unused {right}"));
         }

@@ -1,10 +1,11 @@
 //! The operator's own API server, for the driver whose objects are there (`networkFence`).
 
+use super::foreign_text::is_of_rbac;
 use super::observe::is_whole;
 use fencing_cluster::client::{AskError, Clients, MANAGER, ask};
 use fencing_cluster::slim::SlimNode;
 use fencing_core::observed::NodeView;
-use fencing_drivers::network_fence::{NotCreated, OwnCluster};
+use fencing_drivers::network_fence::{NotCreated, NotRead, OwnCluster};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{Method, Request};
@@ -61,44 +62,50 @@ impl fmt::Debug for OwnApiServer {
 }
 
 impl OwnCluster for OwnApiServer {
-    fn node<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<NodeView>, String>> {
+    fn node<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<NodeView>, NotRead>> {
         async move {
             let api = Api::<SlimNode>::all(self.reads.clone());
-            match absent(ask(api.get(name)).await)? {
+            // The right to read Nodes is none of this driver's.
+            let failed = |error: AskError| NotRead::Failed(error.to_string());
+            match absent(ask(api.get(name)).await).map_err(failed)? {
                 Some(node) if is_whole(&node, name) => Ok(Some(node.view())),
-                Some(_) => Err(format!("the answer is not {name}")),
+                Some(_) => Err(NotRead::Failed(format!("the answer is not {name}"))),
                 None => Ok(None),
             }
         }
         .boxed()
     }
 
-    fn get<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Option<Value>, String>> {
+    fn get<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Option<Value>, NotRead>> {
         async move {
-            let object = absent(self.read(path).await)?;
+            let object = absent(self.read(path).await).map_err(|it| unread("get", path, &it))?;
             let name = path.rsplit('/').next();
             let is_it = |it: &Value| it.pointer("/metadata/name").and_then(Value::as_str) == name;
             match object.as_ref().is_none_or(is_it) {
                 true => Ok(object),
-                false => Err(format!("the answer is not {path}")),
+                false => Err(NotRead::Failed(format!("the answer is not {path}"))),
             }
         }
         .boxed()
     }
 
-    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<Value>, String>> {
+    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<Value>, NotRead>> {
         async move {
-            let list = self.read(path).await.map_err(|error| error.to_string())?;
-            items(list).ok_or_else(|| "the list is not complete".to_owned())
+            let list = self.read(path).await;
+            let list = list.map_err(|it| unread("list", path, &it))?;
+            items(list).ok_or_else(|| NotRead::Failed("the list is not complete".to_owned()))
         }
         .boxed()
     }
 
     fn create<'a>(&'a self, path: &'a str, object: Value) -> BoxFuture<'a, Result<(), NotCreated>> {
         async move {
-            let path = format!("{path}?fieldManager={MANAGER}");
-            let made = send(&self.writes, Method::POST, &path, Some(object)).await;
+            let at = format!("{path}?fieldManager={MANAGER}");
+            let made = send(&self.writes, Method::POST, &at, Some(object)).await;
             made.map(drop).map_err(|error| match error {
+                AskError::Refused { .. } if lacks_right(&error) => {
+                    NotCreated::NotGranted(request("create", path))
+                }
                 AskError::Refused { .. } => NotCreated::Refused(error.to_string()),
                 AskError::Unknown(_) | AskError::Timeout(_) => {
                     NotCreated::Unknown(error.to_string())
@@ -125,15 +132,35 @@ pub(super) fn items(list: Value) -> Option<Vec<Value>> {
     }
 }
 
+/// Verb and resource of a request to a path below `/apis/GROUP/VERSION`.
+fn request(verb: &str, path: &str) -> String {
+    let mut parts = path.split('/').skip(2);
+    let (group, _, resource) = (parts.next(), parts.next(), parts.next());
+    let [group, resource] = [group, resource].map(Option::unwrap_or_default);
+    format!("{verb} {resource}.{group}")
+}
+
+/// Does RBAC refuse it? An admission policy or a proxy may, too, and no role helps there.
+pub(super) fn lacks_right(error: &AskError) -> bool {
+    matches!(error, AskError::Refused { code: 403, message, .. } if is_of_rbac(message))
+}
+
+fn unread(verb: &str, path: &str, error: &AskError) -> NotRead {
+    match lacks_right(error) {
+        true => NotRead::NotGranted(request(verb, path)),
+        false => NotRead::Failed(error.to_string()),
+    }
+}
+
 /// An object that the API server says is not there.
-fn absent<T>(answer: Result<T, AskError>) -> Result<Option<T>, String> {
+fn absent<T>(answer: Result<T, AskError>) -> Result<Option<T>, AskError> {
     match answer {
         Ok(object) => Ok(Some(object)),
         // A proxy's 404 is no answer of the API server.
         Err(AskError::Refused {
             code: 404, reason, ..
         }) if reason == "NotFound" => Ok(None),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(error),
     }
 }
 

@@ -2,21 +2,26 @@
 //! CSI-Addons says that it is, and only then deletes it, because a deletion alone leaves the storage as it is.
 //!
 //! No incident waits for this, and each object has all that is needed in its annotations, so the next leader takes it up as it stands. Objects are
-//! listed only where the cluster serves CSI-Addons.
+//! listed only where the cluster serves CSI-Addons and the operator may see them: without that right its driver makes none.
 
 use super::context::Context;
 use super::events::{Note, node_reference};
 use super::observe;
-use super::own_cluster::{items, send};
+use super::own_cluster::{items, lacks_right, send};
 use fencing_cluster::client::{AskError, MANAGER};
+use fencing_cluster::preflight::{NETWORK_FENCE_RIGHTS, missing_of};
 use fencing_core::assess::others::Served;
 use fencing_core::observed::Read;
 use fencing_core::storage_fence::{Purpose, Stays, is_over};
+use fencing_core::stranded::Stranded;
 use fencing_drivers::clock;
-use fencing_drivers::network_fence::object::{GROUP, NetworkFence, PATH, SELECTOR, State};
+use fencing_drivers::network_fence::object::{
+    GROUP, NODE, NetworkFence, PATH, SELECTOR, State, VERSION,
+};
 use http::Method;
+use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -25,10 +30,14 @@ use tokio::time::sleep;
 /// Pause between two looks while there are such objects, and while there are none.
 const PERIOD: Duration = Duration::from_secs(2);
 const IDLE_PERIOD: Duration = Duration::from_secs(10);
+/// Pause between two questions whether the operator may see them, while it may not.
+const ASK_PERIOD: Duration = Duration::from_secs(60);
 /// An unfencing that takes longer needs attention.
 const UNFENCE_TIME_MAX: Duration = Duration::from_secs(60);
 /// What needs attention is said again after so long.
 const REMIND_PERIOD: Duration = Duration::from_secs(600);
+/// Reason of the Events of what needs attention.
+const STAYS: &str = "StorageFenceStays";
 /// Longest answer of CSI-Addons in a message, in characters.
 const SAID_CHARACTERS_MAX: usize = 200;
 
@@ -41,12 +50,23 @@ struct Seen {
     told: Option<(String, Duration)>,
 }
 
-/// The objects by UID.
-type Book = BTreeMap<String, Seen>;
+/// What is remembered of a look.
+#[derive(Debug, Default)]
+struct Book {
+    /// The objects by UID.
+    seen: BTreeMap<String, Seen>,
+    /// The nodes that the metric shows.
+    shown: BTreeSet<String>,
+}
+
+/// The operator may not see them.
+#[derive(Debug, PartialEq, Eq)]
+struct NotGranted;
 
 /// Looks again and again. Only the replica that acts may run this.
 pub async fn run(context: Arc<Context>, mut served: watch::Receiver<Served>) {
-    let mut book = Book::new();
+    let mut book = Book::default();
+    let mut is_granted = false;
     loop {
         let is_served =
             matches!(&*served.borrow_and_update(), Served::Known(groups) if groups.contains(GROUP));
@@ -56,45 +76,141 @@ pub async fn run(context: Arc<Context>, mut served: watch::Receiver<Served>) {
             }
             continue;
         }
-        let any = look(&context, &mut book).await;
-        sleep(if any { PERIOD } else { IDLE_PERIOD }).await;
+        if !is_granted {
+            match may_look(&context).await {
+                Ok(granted) => is_granted = granted,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot ask whether the operator may list NetworkFences, trying again");
+                    sleep(IDLE_PERIOD).await;
+                    continue;
+                }
+            }
+        }
+        let pause = match is_granted {
+            false => ASK_PERIOD,
+            true => match look(&context, &mut book).await {
+                Ok(true) => PERIOD,
+                Ok(false) => IDLE_PERIOD,
+                Err(NotGranted) => {
+                    tracing::warn!(
+                        "the operator may not list NetworkFences any more, so it takes none back; set `rbac.networkFence` in the chart, or add deploy/network-fence"
+                    );
+                    is_granted = false;
+                    ASK_PERIOD
+                }
+            },
+        };
+        sleep(pause).await;
     }
 }
 
+/// May the operator see and change them? Where no device has their driver it has no such right, and sends nothing that is refused.
+///
+/// # Errors
+/// The API server does not answer.
+async fn may_look(context: &Context) -> Result<bool, AskError> {
+    let asked = missing_of(&context.reads, "", NETWORK_FENCE_RIGHTS).await;
+    asked.map(|missing| missing.is_empty())
+}
+
 /// One look at all of them. Says whether there is any.
-async fn look(context: &Context, book: &mut Book) -> bool {
+async fn look(context: &Context, book: &mut Book) -> Result<bool, NotGranted> {
     // Of a cluster that went back in time nothing is taken back (S18).
     if context.revision.frozen().is_some() {
-        return true;
+        return Ok(true);
     }
     let path = format!("{PATH}?labelSelector={SELECTOR}");
     let list = match send(&context.reads, Method::GET, &path, None).await {
         Ok(list) => items(list),
+        Err(error) if lacks_right(&error) => return Err(NotGranted),
         Err(error) => {
             tracing::warn!(%error, "cannot list the NetworkFences, trying again");
-            return true;
+            return Ok(true);
         }
     };
     let Some(list) = list else {
         tracing::warn!("the list of NetworkFences is not complete, trying again");
-        return true;
+        return Ok(true);
     };
-    let fences = list
-        .into_iter()
-        .filter_map(|it| serde_json::from_value(it).ok());
-    let fences: Vec<NetworkFence> = fences.collect();
-    book.retain(|uid, _| fences.iter().any(|it| it.metadata.uid == *uid));
-    for fence in &fences {
-        if let Some(purpose) = fence.purpose() {
-            let seen = book.entry(fence.metadata.uid.clone()).or_default();
-            handle(context, fence, &purpose, seen).await;
-        }
+    let uids: BTreeSet<&str> = list.iter().map(|it| text(it, "/metadata/uid")).collect();
+    book.seen.retain(|uid, _| uids.contains(uid.as_str()));
+    let mut staying = BTreeSet::new();
+    for object in &list {
+        let uid = text(object, "/metadata/uid").to_owned();
+        let seen = book.seen.entry(uid).or_default();
+        staying.extend(handle_any(context, object, seen).await);
     }
-    !fences.is_empty()
+    show(context, &mut book.shown, staying);
+    Ok(!list.is_empty())
+}
+
+/// The nodes that their storage does not let in, as the metric shows them.
+fn show(context: &Context, shown: &mut BTreeSet<String>, staying: BTreeSet<String>) {
+    let set = |node: &String, is_so| {
+        let reason = Stranded::StorageFenceStays;
+        context.stranded.set(node, reason, is_so);
+    };
+    shown.difference(&staying).for_each(|node| set(node, false));
+    // Each time: who follows the Nodes forgets one that is gone.
+    staying.iter().for_each(|node| set(node, true));
+    *shown = staying;
+}
+
+/// Does for one object what is next. Says which node it keeps from its storage until a human acts, if that is so.
+async fn handle_any(context: &Context, object: &Value, seen: &mut Seen) -> Option<String> {
+    let fence = match serde_json::from_value::<NetworkFence>(object.clone()) {
+        Ok(fence) => fence,
+        Err(error) => {
+            let fact = format!("it cannot be decoded ({error}), so the operator does not undo it");
+            return give_up(context, object, "Undecodable", &fact, seen);
+        }
+    };
+    let Some(purpose) = fence.purpose() else {
+        let fact = "its annotations do not name Node, boot and NodeFence, so the operator does not undo it";
+        return give_up(context, object, STAYS, fact, seen);
+    };
+    let problem = handle(context, &fence, &purpose, seen).await.err()?;
+    let regarding = node_reference(&purpose.node);
+    tell(context, regarding, STAYS, seen, problem);
+    Some(purpose.node)
+}
+
+/// Says of one that bears our label that only a human can undo it. Gives the node that it names, if any.
+fn give_up(
+    context: &Context,
+    object: &Value,
+    reason: &'static str,
+    fact: &str,
+    seen: &mut Seen,
+) -> Option<String> {
+    let regarding = ObjectReference {
+        api_version: Some(format!("{GROUP}/{VERSION}")),
+        kind: Some("NetworkFence".to_owned()),
+        name: Some(text(object, "/metadata/name").to_owned()),
+        uid: Some(text(object, "/metadata/uid").to_owned()),
+        ..ObjectReference::default()
+    };
+    let message = format!("{fact}; set `fenceState: Unfenced` by hand once its node has rebooted");
+    tell(context, regarding, reason, seen, message);
+    let node = object.pointer("/metadata/annotations")?.get(NODE)?;
+    Some(node.as_str()?.to_owned())
+}
+
+fn text<'a>(object: &'a Value, at: &str) -> &'a str {
+    let found = object.pointer(at).and_then(Value::as_str);
+    found.unwrap_or_default()
 }
 
 /// Does for one object what is next.
-async fn handle(context: &Context, fence: &NetworkFence, purpose: &Purpose, seen: &mut Seen) {
+///
+/// # Errors
+/// What keeps it, for people.
+async fn handle(
+    context: &Context,
+    fence: &NetworkFence,
+    purpose: &Purpose,
+    seen: &mut Seen,
+) -> Result<(), String> {
     // The record before the Node: a claim that it has given up never comes back.
     let record = observe::fence(context, &purpose.fence).await;
     let node = match observe::node(context, &purpose.node).await {
@@ -105,10 +221,10 @@ async fn handle(context: &Context, fence: &NetworkFence, purpose: &Purpose, seen
     };
     match is_over(purpose, &node, &record) {
         Ok(()) => {}
-        Err(Stays::ForNow) => return,
+        Err(Stays::ForNow) => return Ok(()),
         Err(Stays::ForPeople(message)) => {
-            let message = format!("NetworkFence {} stays: {message}", fence.metadata.name);
-            return tell(context, purpose, seen, message);
+            let name = &fence.metadata.name;
+            return Err(format!("NetworkFence {name} stays: {message}"));
         }
     }
     let now = clock::since_boot();
@@ -122,16 +238,16 @@ async fn handle(context: &Context, fence: &NetworkFence, purpose: &Purpose, seen
     };
     let problem = match outcome {
         Err(problem) => problem,
-        Ok(()) if now.saturating_sub(since) < UNFENCE_TIME_MAX => return,
+        Ok(()) if now.saturating_sub(since) < UNFENCE_TIME_MAX => return Ok(()),
         Ok(()) => match fence.state() {
             State::Unfencing(said) => format!("CSI-Addons reports `{}`", shown(&said)),
             _ => "it is still there".to_owned(),
         },
     };
     let name = &fence.metadata.name;
-    let message =
-        format!("NetworkFence {name} is not undone, so the node gets no volumes: {problem}");
-    tell(context, purpose, seen, message);
+    Err(format!(
+        "NetworkFence {name} is not undone, so the node gets no volumes: {problem}"
+    ))
 }
 
 /// Asks CSI-Addons to let the node in, if it is this very object, which is fenced.
@@ -170,8 +286,14 @@ fn settled(outcome: Result<Value, AskError>) -> Result<(), String> {
     }
 }
 
-/// An Event of the Node, once for the same words within a while.
-fn tell(context: &Context, purpose: &Purpose, seen: &mut Seen, message: String) {
+/// An Event, once for the same words within a while.
+fn tell(
+    context: &Context,
+    regarding: ObjectReference,
+    reason: &'static str,
+    seen: &mut Seen,
+    message: String,
+) {
     let now = clock::since_boot();
     let is_told = |(words, at): &(String, Duration)| {
         *words == message && now.saturating_sub(*at) < REMIND_PERIOD
@@ -179,12 +301,13 @@ fn tell(context: &Context, purpose: &Purpose, seen: &mut Seen, message: String) 
     if seen.told.as_ref().is_some_and(is_told) {
         return;
     }
-    tracing::warn!(node = purpose.node, message);
+    let name = regarding.name.as_deref().unwrap_or_default();
+    tracing::warn!(name, reason, message);
     context.events.publish(Note {
-        regarding: node_reference(&purpose.node),
+        regarding,
         related: None,
         warning: true,
-        reason: "StorageFenceStays".to_owned(),
+        reason: reason.to_owned(),
         action: "Unfence".to_owned(),
         message: message.clone(),
     });

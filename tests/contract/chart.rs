@@ -70,6 +70,7 @@ fn its_copies_are_those_of_crds_and_deploy() {
         ("files/people.yaml", "deploy/people.yaml"),
         ("files/aggregated.yaml", "deploy/aggregated.yaml"),
         ("files/delete-node.yaml", "deploy/delete-node/rbac.yaml"),
+        ("files/network-fence.yaml", "deploy/network-fence/rbac.yaml"),
     ] {
         check(copy, read(&root().join(source)));
     }

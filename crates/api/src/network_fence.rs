@@ -34,7 +34,7 @@ pub struct NetworkFenceDriver {
 /// Where the clients of a storage may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum ClientAddresses {
-    /// At addresses in the Node's `status.addresses`. CSI-Addons may repeat an old address for an hour, and a fence of that stops nothing.
+    /// At addresses in the Node's `status.addresses`. CSI-Addons may repeat an old address for long, and a fence of that stops nothing.
     #[default]
     OfNode,
     /// At any, because the storage has a network of its own. The addresses there must not change while a Node lives.

@@ -179,9 +179,6 @@ pub struct Right {
     pub name: Option<&'static str>,
 }
 
-/// The API group of CSI-Addons (driver `networkFence`). To ask for a right on what is not served is no error.
-const CSI_ADDONS: &str = "csiaddons.openshift.io";
-
 /// All that the operator needs and `deploy/rbac.yaml` grants; a test compares the two.
 pub const RIGHTS: &[Right] = &[
     right(
@@ -198,14 +195,6 @@ pub const RIGHTS: &[Right] = &[
         &["list", "watch"],
         Scope::Cluster,
     ),
-    right(
-        CSI_ADDONS,
-        "networkfences",
-        &["list", "create", "patch", "delete"],
-        Scope::Cluster,
-    ),
-    right(CSI_ADDONS, "networkfenceclasses", &["get"], Scope::Cluster),
-    right(CSI_ADDONS, "csiaddonsnodes", &["list"], Scope::Cluster),
     right(
         GROUP,
         "nodefencingpolicies",
@@ -261,6 +250,21 @@ pub const DELETION_RIGHTS: &[Right] = &[
         &["delete"],
         Scope::Cluster,
     ),
+];
+
+/// The API group of CSI-Addons.
+const CSI_ADDONS: &str = "csiaddons.openshift.io";
+
+/// What driver `networkFence` takes besides, and `deploy/network-fence` grants.
+pub const NETWORK_FENCE_RIGHTS: &[Right] = &[
+    right(
+        CSI_ADDONS,
+        "networkfences",
+        &["list", "create", "patch", "delete"],
+        Scope::Cluster,
+    ),
+    right(CSI_ADDONS, "networkfenceclasses", &["get"], Scope::Cluster),
+    right(CSI_ADDONS, "csiaddonsnodes", &["list"], Scope::Cluster),
 ];
 
 const fn right(

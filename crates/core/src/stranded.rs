@@ -1,5 +1,5 @@
-//! A node on which nothing goes on by itself: a machine that lives in the boot that was proven down, or a taint of ours without a record that
-//! handles it.
+//! A node on which nothing goes on by itself: a machine that lives in the boot that was proven down, a taint of ours without a record that
+//! handles it, or a storage that does not let the node in again.
 //!
 //! Only people can decide what to do (S22, L3). All of it is read from the Node and from the records, so that it is known again after a restart.
 
@@ -23,6 +23,8 @@ pub enum Stranded {
     ClaimRestored,
     /// `nodefencing.io/detaching` stands without its claim.
     ClaimMissing,
+    /// Its storage does not let it in again: CSI-Addons fails, or only a human can tell that it may.
+    StorageFenceStays,
 }
 
 impl Stranded {
@@ -36,6 +38,7 @@ impl Stranded {
             Self::ClaimOrphaned => "ClaimOrphaned",
             Self::ClaimRestored => "ClaimRestored",
             Self::ClaimMissing => "ClaimMissing",
+            Self::StorageFenceStays => "StorageFenceStays",
         }
     }
 
@@ -53,6 +56,9 @@ impl Stranded {
             }
             Self::ClaimMissing => {
                 "has taint `nodefencing.io/detaching` without its claim; remove it by hand"
+            }
+            Self::StorageFenceStays => {
+                "is still fenced from its storage; see its Events, or `kubectl get networkfences`"
             }
         };
         format!("{fact}: see the runbook NodeFencingNodeStranded")

@@ -276,6 +276,20 @@ pub enum DeviceError {
         /// What the API server, or the network on the way to it, said; never anything of a Secret's values.
         problem: String,
     },
+    /// The operator lacks a right in its own cluster that one kind of device takes, and that is granted separately.
+    #[error(
+        "{endpoint}: the operator may not {request}; set `{value}` in the chart, or add {component}"
+    )]
+    NotGranted {
+        /// What it is for.
+        endpoint: String,
+        /// Verb and resource.
+        request: String,
+        /// The value of the chart that grants it.
+        value: &'static str,
+        /// The component of `deploy/` that does.
+        component: &'static str,
+    },
     /// Only a human can answer for this device, and nobody has, or not for this machine.
     #[error("{words}")]
     HumanNeeded {
@@ -326,7 +340,7 @@ impl DeviceError {
             Self::LoginUnanswered { .. } => "LoginUnanswered",
             Self::NoSecureLogin { .. } => "NoSecureLogin",
             Self::SessionsExhausted { .. } => "SessionsExhausted",
-            Self::PermissionDenied { .. } => "PermissionDenied",
+            Self::PermissionDenied { .. } | Self::NotGranted { .. } => "PermissionDenied",
             Self::NotFound { .. } => "NotFound",
             Self::Busy { .. } => "Busy",
             Self::Protocol { .. } | Self::Declined { .. } => "ProtocolError",

@@ -106,7 +106,7 @@ impl Lab {
     }
 
     /// The Node's InternalIP.
-    async fn address_of(&self, node: &str) -> Result<IpAddr> {
+    pub(super) async fn address_of(&self, node: &str) -> Result<IpAddr> {
         let status = self.node(node).await?.status.unwrap_or_default();
         let mut all = status.addresses.into_iter().flatten();
         let internal = all.find(|it| it.type_ == "InternalIP");

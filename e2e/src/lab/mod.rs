@@ -9,6 +9,7 @@ mod ask;
 mod availability;
 mod bmcs;
 mod clouds;
+mod csi_addons;
 mod infra;
 mod ironic;
 mod kubevirt;
@@ -32,6 +33,7 @@ use base64::Engine;
 
 pub use self::ask::escalation;
 pub use self::availability::{available, available_to_test};
+pub use self::csi_addons::{CLASS, Call, CsiAddons, DEVICE};
 pub use self::ironic::Metal3OnIronic;
 pub use self::kubevirt::Kubevirt;
 pub use self::metal3::Metal3;

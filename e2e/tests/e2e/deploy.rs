@@ -22,11 +22,7 @@ const RIGHTS: &[(&str, &[&str])] = &[
         &[
             "/nodes get,list,patch,watch",
             "/persistentvolumeclaims get",
-            "/persistentvolumes get",
             "/pods delete,get,list",
-            "csiaddons.openshift.io/csiaddonsnodes list",
-            "csiaddons.openshift.io/networkfenceclasses get",
-            "csiaddons.openshift.io/networkfences create,delete,list,patch",
             "nodefencing.io/fencedevices list,watch",
             "nodefencing.io/fencedevices/status patch",
             "nodefencing.io/nodefences create,delete,get,list,watch",

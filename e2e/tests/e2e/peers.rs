@@ -2,6 +2,7 @@
 //! see [`crate::hypervisor`] for those that run with every change. These take a minute each, and `make peers` runs them.
 
 mod ironic;
+mod storage_fence;
 
 use anyhow::{Result, ensure};
 use e2e::lab::{Lab, Setup};
@@ -30,14 +31,19 @@ async fn hung_kubelet_is_turned_off_by_aws() -> Result<()> {
     turned_off(&lab, &|machine| region.switched(machine)).await
 }
 
-/// Debian's agents in the place where its package has them, which takes a mount that only the operator sees; none: the test is to end here.
-fn agents_to_test(test: &str) -> Result<bool> {
+/// Mounts that only one process sees. `false`: the test is to end here.
+fn mounts_to_test(test: &str) -> Result<bool> {
     let mut probe = Command::new("unshare");
     let probed = probe.args(["--mount", "true"]).output();
     let is_good = probed.is_ok_and(|it| it.status.success());
     let mounts = is_good.then_some(());
     let mounts = mounts.ok_or_else(|| "`unshare --mount` needs root".to_owned());
-    Ok(debian::available_to_test(test)? && or_skip(mounts, "mounts", test)?)
+    or_skip(mounts, "mounts", test)
+}
+
+/// Debian's agents in the place where its package has them, which takes a mount that only the operator sees; none: the test is to end here.
+fn agents_to_test(test: &str) -> Result<bool> {
+    Ok(debian::available_to_test(test)? && mounts_to_test(test)?)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -103,3 +103,36 @@ async fn a_creation_is_sent_once_and_unknown_unless_it_was_refused() {
         json!({"kind": "NetworkFence"})
     );
 }
+
+/// A role that was never bound is one thing, a refusal by anything else another.
+#[tokio::test]
+async fn a_right_that_no_role_grants_is_told_from_another_refusal() {
+    let rbac = |verb: &str| {
+        let words = format!(
+            r#"networkfences.csiaddons.openshift.io is forbidden: User "system:serviceaccount:a:b" cannot {verb} resource "networkfences""#
+        );
+        failure(403, &words)
+    };
+    let cluster = Cluster::new().await;
+    let api = of(&cluster);
+    for (verb, line) in [("list", "GET"), ("create", "POST")] {
+        let (code, refused) = rbac(verb);
+        cluster.put(&format!("{line} {LIST}"), code, refused);
+    }
+    let (code, refused) = rbac("get");
+    cluster.put(&format!("GET {CLASS}"), code, refused);
+    let lacks = |request: &str| NotRead::NotGranted(format!("{request}.csiaddons.openshift.io"));
+    assert_eq!(api.list(LIST).await, Err(lacks("list networkfences")));
+    assert_eq!(api.get(CLASS).await, Err(lacks("get networkfenceclasses")));
+    let made = api.create(LIST, json!({})).await;
+    let request = "create networkfences.csiaddons.openshift.io".to_owned();
+    assert_eq!(made, Err(NotCreated::NotGranted(request)));
+
+    let (code, refused) = failure(403, "admission webhook \"w\" denied the request");
+    for (verb, path) in [("GET", LIST), ("POST", LIST)] {
+        cluster.put(&format!("{verb} {path}"), code, refused.clone());
+    }
+    assert!(matches!(api.list(LIST).await, Err(NotRead::Failed(_))));
+    let made = api.create(LIST, json!({})).await;
+    assert!(matches!(made, Err(NotCreated::Refused(_))), "{made:?}");
+}

@@ -216,6 +216,7 @@ fn reachable(outcome: &Result<Probe, DeviceError>) -> Part {
         | DeviceError::Settings { .. }
         | DeviceError::Unsupported { .. }
         | DeviceError::HumanNeeded { .. }
+        | DeviceError::NotGranted { .. }
         | DeviceError::Cluster { .. } => part(Unknown, error.reason(), error.to_string()),
         DeviceError::AuthFailed { .. }
         | DeviceError::BasicNotOffered { .. }

@@ -1,7 +1,9 @@
 //! What is asked of the API server for one object, look after look.
 
 use super::*;
+use crate::shell::events::Events;
 use crate::shell::fake::{self, Cluster, failure};
+use fencing_cluster::stop::Stopper;
 
 const ALL: &str = "GET /apis/csiaddons.openshift.io/v1alpha1/networkfences";
 const ONE: &str = "/apis/csiaddons.openshift.io/v1alpha1/networkfences/worker-1.rbd";
@@ -47,7 +49,8 @@ async fn cluster(object: Value) -> Cluster {
 /// The writes of a look.
 async fn writes(cluster: &Cluster) -> Vec<(String, Value)> {
     let before = cluster.server.seen().len();
-    assert!(look(&cluster.context(), &mut Book::new()).await);
+    let looked = look(&cluster.context(), &mut Book::default()).await;
+    assert_eq!(looked, Ok(true));
     let seen = cluster.server.seen().into_iter().skip(before);
     let writes = seen.filter(|it| !it.line.starts_with("GET "));
     writes.map(|it| (it.line, it.body)).collect()
@@ -109,7 +112,7 @@ async fn nothing_is_done_in_the_fenced_boot_to_others_or_in_a_cluster_that_went_
     let context = cluster.context();
     context.revision.saw(Some("120"));
     context.revision.note(120, Some("90"));
-    assert!(look(&context, &mut Book::new()).await);
+    assert_eq!(look(&context, &mut Book::default()).await, Ok(true));
     assert!(
         !cluster
             .requests()
@@ -168,7 +171,8 @@ async fn a_list_that_is_cut_or_fails_is_looked_at_again() {
     cluster.put(ALL, code, failed);
     assert_eq!(writes(&cluster).await, []);
     cluster.put(ALL, 200, fake::list("NetworkFence", "9", &[]));
-    assert!(!look(&cluster.context(), &mut Book::new()).await);
+    let looked = look(&cluster.context(), &mut Book::default()).await;
+    assert_eq!(looked, Ok(false));
 }
 
 /// L3: what does not end is said, once for the same words.
@@ -178,14 +182,121 @@ async fn what_does_not_end_is_told_once() {
     let mut gone = object();
     gone["metadata"]["annotations"]["nodefencing.io/node-uid"] = json!("uid-0");
     cluster.put(ALL, 200, fake::list("NetworkFence", "9", &[gone]));
-    let (context, mut book) = (cluster.context(), Book::new());
+    let (context, mut book) = (cluster.context(), Book::default());
     for _ in 0..2 {
-        assert!(look(&context, &mut book).await);
+        assert_eq!(look(&context, &mut book).await, Ok(true));
     }
-    let told = book.values().filter_map(|seen| seen.told.as_ref());
-    let told: Vec<&str> = told.map(|(words, _)| words.as_str()).collect();
+    let told = words(&book);
     assert!(
         matches!(told.as_slice(), [words] if words.contains("another UID")),
         "{told:?}"
     );
+}
+
+/// What was told of each object.
+fn words(book: &Book) -> Vec<String> {
+    let told = book.seen.values().filter_map(|seen| seen.told.as_ref());
+    told.map(|(words, _)| words.clone()).collect()
+}
+
+/// L3: the metric shows the node for as long as its storage shuts it out and only a human can act, also one that is gone.
+#[tokio::test]
+async fn a_node_that_stays_fenced_is_shown_until_it_is_let_in() {
+    let mut other = object();
+    other["metadata"]["annotations"]["nodefencing.io/node-uid"] = json!("uid-0");
+    let cluster = cluster(other).await;
+    let (context, mut book) = (cluster.context(), Book::default());
+    let stays = [("worker-1".to_owned(), "StorageFenceStays")];
+    assert_eq!(look(&context, &mut book).await, Ok(true));
+    assert_eq!(context.stranded.rows(), stays);
+    // As when its Node is deleted.
+    context.stranded.forget("worker-1");
+    assert_eq!(look(&context, &mut book).await, Ok(true));
+    assert_eq!(context.stranded.rows(), stays);
+    // It is being unfenced, and that takes its time.
+    let asked = unfenced("fencing operation successful");
+    cluster.put(ALL, 200, fake::list("NetworkFence", "9", &[asked]));
+    assert_eq!(look(&context, &mut book).await, Ok(true));
+    assert_eq!(context.stranded.rows(), []);
+    // Too long.
+    for seen in book.seen.values_mut() {
+        seen.since = seen.since.and_then(|it| it.checked_sub(UNFENCE_TIME_MAX));
+    }
+    assert_eq!(look(&context, &mut book).await, Ok(true));
+    assert_eq!(context.stranded.rows(), stays);
+    assert!(
+        words(&book)
+            .iter()
+            .any(|it| it.ends_with("CSI-Addons reports `Succeeded: fencing operation successful`")),
+        "{book:?}"
+    );
+    cluster.put(ALL, 200, fake::list("NetworkFence", "9", &[]));
+    assert_eq!(look(&context, &mut book).await, Ok(false));
+    assert_eq!(context.stranded.rows(), []);
+}
+
+/// L3: one that bears our label and is not understood is not left in silence.
+#[tokio::test]
+async fn one_of_ours_that_cannot_be_read_is_told_and_shown() {
+    let mut undecodable = object();
+    undecodable["spec"]["cidrs"] = json!("10.0.0.7/32");
+    let mut unnamed = object();
+    unnamed["metadata"]["annotations"] = json!({"nodefencing.io/node": "worker-1"});
+    for (object, reason, says) in [
+        (undecodable, "Undecodable", "it cannot be decoded"),
+        (unnamed, "StorageFenceStays", "its annotations do not name"),
+    ] {
+        let cluster = cluster(object).await;
+        let mut context = Arc::into_inner(cluster.context()).expect("no other has it");
+        let reads = cluster.server.clients.reads.clone();
+        let (events, publisher) = Events::new(reads, None, Arc::clone(&context.metrics));
+        context.events = events;
+        let mut book = Book::default();
+        for _ in 0..2 {
+            assert_eq!(look(&context, &mut book).await, Ok(true));
+        }
+        let stays = [("worker-1".to_owned(), "StorageFenceStays")];
+        assert_eq!(context.stranded.rows(), stays, "{reason}");
+        // It has nothing more to tell.
+        drop(context);
+        let (_stopper, stop) = Stopper::new();
+        publisher.run(stop).await;
+        let seen = cluster.server.seen().into_iter();
+        let written: Vec<_> = seen.filter(|it| !it.line.starts_with("GET ")).collect();
+        let [event] = written.as_slice() else {
+            panic!("{written:?}")
+        };
+        assert_eq!(event.body["reason"], reason);
+        assert_eq!(event.body["regarding"]["kind"], "NetworkFence");
+        assert_eq!(event.body["regarding"]["uid"], "uid-nf");
+        let note = event.body["note"].as_str().unwrap_or_default();
+        assert!(note.starts_with(says), "{note}");
+    }
+}
+
+/// Where nobody has granted it, nothing is asked for that the API server would refuse.
+#[tokio::test]
+async fn without_the_right_none_is_looked_for() {
+    const REVIEWS: &str = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let cluster = cluster(object()).await;
+    let context = cluster.context();
+    for allowed in [false, true] {
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "metadata": {}, "spec": {},
+            "status": {"allowed": allowed},
+        });
+        cluster.put(REVIEWS, 201, review);
+        let may = may_look(&context).await;
+        assert!(matches!(may, Ok(it) if it == allowed), "{may:?}");
+    }
+    let (code, refused) = failure(
+        403,
+        r#"networkfences.csiaddons.openshift.io is forbidden: User "x" cannot list resource "networkfences""#,
+    );
+    cluster.put(ALL, code, refused);
+    let looked = look(&context, &mut Book::default()).await;
+    assert_eq!(looked, Err(NotGranted));
+    let (code, failed) = failure(500, "etcd is away");
+    cluster.put(REVIEWS, code, failed);
+    assert!(may_look(&context).await.is_err(), "asked again soon");
 }

@@ -38,6 +38,7 @@ impl DeviceError {
             | Self::UnknownUser { .. }
             | Self::NoSecureLogin { .. }
             | Self::PermissionDenied { .. }
+            | Self::NotGranted { .. }
             | Self::TlsIdentity { .. }
             | Self::AddressNotAllowed(_)
             | Self::Refused { .. }

@@ -27,21 +27,32 @@ const NAME_BYTES_MAX: usize = 253;
 /// The API server of the operator's own cluster, as far as this driver asks it. Each answer is as new as the store behind it.
 pub trait OwnCluster: fmt::Debug + Send + Sync {
     /// A Node; none: there is no such.
-    fn node<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<NodeView>, String>>;
+    fn node<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<NodeView>, NotRead>>;
 
     /// The object at this path; none: the API server says that there is no such object.
-    fn get<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Option<Value>, String>>;
+    fn get<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Option<Value>, NotRead>>;
 
     /// All objects of the list at this path.
-    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<Value>, String>>;
+    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<Value>, NotRead>>;
 
     /// Makes an object, by one request that is not repeated.
     fn create<'a>(&'a self, path: &'a str, object: Value) -> BoxFuture<'a, Result<(), NotCreated>>;
 }
 
+/// Why nothing was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotRead {
+    /// RBAC does not let the operator read what this driver takes, and nothing else does: verb and resource.
+    NotGranted(String),
+    /// Anything else, in words.
+    Failed(String),
+}
+
 /// Why there is no new object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotCreated {
+    /// RBAC does not let the operator make one: verb and resource.
+    NotGranted(String),
     /// The API server refused it, in these words.
     Refused(String),
     /// Whether there is one is not known.

@@ -15,11 +15,14 @@ use std::net::IpAddr;
 pub const PATH: &str = "/apis/csiaddons.openshift.io/v1alpha1/networkfences";
 /// The API group.
 pub const GROUP: &str = "csiaddons.openshift.io";
+/// Its version.
+pub const VERSION: &str = "v1alpha1";
 /// Selects ours.
 pub const SELECTOR: &str = "app.kubernetes.io%2Fmanaged-by%3Dnode-fencing-operator";
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 const MANAGER: &str = "node-fencing-operator";
-const NODE: &str = "nodefencing.io/node";
+/// The annotation with the Node's name.
+pub const NODE: &str = "nodefencing.io/node";
 const NODE_UID: &str = "nodefencing.io/node-uid";
 const BOOT_ID: &str = "nodefencing.io/boot-id";
 const FENCE: &str = "nodefencing.io/node-fence";
@@ -104,11 +107,12 @@ pub fn name(node: &str, class: &str) -> String {
     format!("{node}.{class}")
 }
 
-/// The object that CSI-Addons is handed.
+/// The object that CSI-Addons is handed, as its controller writes it itself. It adds its finalizer by an update of the whole object, in which its types
+/// have an empty `driver` and an empty `secret` where there was none: that would be a change of the spec, and the `generation` 2.
 #[must_use]
 pub fn new(name: &str, class: &str, cidrs: &[String], purpose: &Purpose) -> Value {
     json!({
-        "apiVersion": format!("{GROUP}/v1alpha1"),
+        "apiVersion": format!("{GROUP}/{VERSION}"),
         "kind": "NetworkFence",
         "metadata": {
             "name": name,
@@ -117,7 +121,9 @@ pub fn new(name: &str, class: &str, cidrs: &[String], purpose: &Purpose) -> Valu
                 NODE: purpose.node, NODE_UID: purpose.node_uid, BOOT_ID: purpose.boot_id, FENCE: purpose.fence,
             },
         },
-        "spec": {"networkFenceClassName": class, "fenceState": "Fenced", "cidrs": cidrs},
+        "spec": {
+            "networkFenceClassName": class, "fenceState": "Fenced", "cidrs": cidrs, "driver": "", "secret": {},
+        },
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::facts::{Class, Clients, Sidecar, Wanted, clients};
 use super::object::{self, NetworkFence, PATH, Purpose, State};
-use super::{NotCreated, StorageFence};
+use super::{NotCreated, NotRead, StorageFence};
 use crate::error::printable;
 use crate::limit::Limit;
 use crate::{DeviceError, Extent, FenceSession, OffOutcome, OnOutcome, Probe};
@@ -14,6 +14,8 @@ use serde_json::Value;
 
 const CLASSES: &str = "/apis/csiaddons.openshift.io/v1alpha1/networkfenceclasses";
 const SIDECARS: &str = "/apis/csiaddons.openshift.io/v1alpha1/csiaddonsnodes";
+/// Who grants what the driver takes: the value of the chart, and the component of `deploy/`.
+const GRANTED_BY: (&str, &str) = ("rbac.networkFence", "deploy/network-fence");
 /// What CSI-Addons says where the storage has shut the node out.
 const SHUT_OUT: &str = "Succeeded: fencing operation successful";
 /// Longest raw text of a reading, in characters, with the sign that it was cut.
@@ -68,6 +70,25 @@ impl Session {
         }
     }
 
+    fn not_granted(&self, request: String) -> DeviceError {
+        DeviceError::NotGranted {
+            endpoint: self.endpoint(),
+            request,
+            value: GRANTED_BY.0,
+            component: GRANTED_BY.1,
+        }
+    }
+
+    fn unread(&self, object: &str, why: NotRead) -> DeviceError {
+        match why {
+            NotRead::NotGranted(request) => self.not_granted(request),
+            NotRead::Failed(problem) => DeviceError::Cluster {
+                object: object.to_owned(),
+                problem,
+            },
+        }
+    }
+
     /// The Node, the class and all NetworkFences: another one may let the node in again.
     async fn scene(&self) -> Result<Scene, DeviceError> {
         let StorageFence {
@@ -79,13 +100,9 @@ impl Session {
             cluster.get(&class),
             cluster.list(PATH)
         );
-        let unread = |object: &str, problem: String| DeviceError::Cluster {
-            object: object.to_owned(),
-            problem,
-        };
-        let node = node.map_err(|problem| unread("the Node", problem))?;
-        let class = class.map_err(|problem| unread("the NetworkFenceClass", problem))?;
-        let fences = fences.map_err(|problem| unread("the NetworkFences", problem))?;
+        let node = node.map_err(|why| self.unread("the Node", why))?;
+        let class = class.map_err(|why| self.unread("the NetworkFenceClass", why))?;
+        let fences = fences.map_err(|why| self.unread("the NetworkFences", why))?;
         let node = node.ok_or_else(|| self.declined("its Node is gone", "create the Node"))?;
         let class: Class = match class {
             Some(class) => self.parsed(class)?,
@@ -130,10 +147,7 @@ impl Session {
             settings, cluster, ..
         } = &self.driver;
         let sidecars = cluster.list(SIDECARS).await;
-        let sidecars = sidecars.map_err(|problem| DeviceError::Cluster {
-            object: "the CSIAddonsNodes".to_owned(),
-            problem,
-        })?;
+        let sidecars = sidecars.map_err(|why| self.unread("the CSIAddonsNodes", why))?;
         let sidecars: Result<Vec<Sidecar>, _> =
             sidecars.into_iter().map(|it| self.parsed(it)).collect();
         let wanted = Wanted {
@@ -266,6 +280,7 @@ impl Session {
         let way_out = "see `kubectl get networkfences`";
         let problem = match tokio::time::timeout(self.driver.command_timeout, create).await {
             Ok(Ok(())) => return Ok(OffOutcome::Accepted),
+            Ok(Err(NotCreated::NotGranted(request))) => return Err(self.not_granted(request)),
             Ok(Err(NotCreated::Refused(problem))) => return Err(self.declined(&problem, way_out)),
             Ok(Err(NotCreated::Unknown(problem))) => problem,
             Err(_) => "the API server has not answered in time".to_owned(),

@@ -202,6 +202,12 @@ async fn a_file_without_what_its_template_replaces_is_refused() -> Result<()> {
             elsewhere.as_str(),
             "rbac.deleteNode",
         ),
+        (
+            "network-fence",
+            subject,
+            elsewhere.as_str(),
+            "rbac.networkFence",
+        ),
         ("admission", account, "somebody", "admissionPolicy.enabled"),
         (
             "admission",

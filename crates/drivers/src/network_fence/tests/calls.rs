@@ -2,11 +2,11 @@
 
 use super::super::object::PATH;
 use super::super::session::Session;
-use super::super::{NotCreated, OwnCluster, StorageFence};
+use super::super::{NotCreated, NotRead, OwnCluster, StorageFence};
 use super::clients::sidecar;
 use super::{CIDR, NAME, fenced, with};
 use crate::clock::Clock;
-use crate::{DeviceError, Extent, FenceSession, OffOutcome};
+use crate::{Advice, DeviceError, Extent, FenceSession, OffOutcome};
 use fencing_api::device::{ClientAddresses, NetworkFenceDriver};
 use fencing_core::fixtures::{claimed, node};
 use fencing_core::observed::NodeView;
@@ -20,10 +20,10 @@ use std::time::Duration;
 /// An API server with a few objects.
 #[derive(Debug)]
 struct Api {
-    node: Result<Option<NodeView>, String>,
-    class: Result<Option<Value>, String>,
-    sidecars: Result<Vec<Value>, String>,
-    fences: Mutex<Result<Vec<Value>, String>>,
+    node: Result<Option<NodeView>, NotRead>,
+    class: Result<Option<Value>, NotRead>,
+    sidecars: Result<Vec<Value>, NotRead>,
+    fences: Mutex<Result<Vec<Value>, NotRead>>,
     creates: Result<(), NotCreated>,
     created: Mutex<Vec<Value>>,
 }
@@ -49,17 +49,17 @@ impl Api {
 }
 
 impl OwnCluster for Api {
-    fn node<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<NodeView>, String>> {
+    fn node<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<NodeView>, NotRead>> {
         assert_eq!(name, "worker-1");
         ready(self.node.clone()).boxed()
     }
 
-    fn get<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Option<Value>, String>> {
+    fn get<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Option<Value>, NotRead>> {
         assert!(path.ends_with("/networkfenceclasses/rbd"), "{path}");
         ready(self.class.clone()).boxed()
     }
 
-    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<Value>, String>> {
+    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<Value>, NotRead>> {
         let list = match path == PATH {
             true => self.fences.lock().expect("lock").clone(),
             false => self.sidecars.clone(),
@@ -274,7 +274,7 @@ async fn a_creation_without_an_answer_is_unknown_and_a_refused_one_is_not() {
 
 #[tokio::test]
 async fn what_cannot_be_read_is_no_reading() {
-    let failed = || "HTTP 503".to_owned();
+    let failed = || NotRead::Failed("HTTP 503".to_owned());
     for api in [
         Api {
             node: Err(failed()),
@@ -324,6 +324,38 @@ async fn what_cannot_be_read_is_no_reading() {
         let shown = format!("{api:?}");
         assert!(read(api).await.is_err(), "{shown}");
     }
+}
+
+/// The rights are granted separately, and by what is said.
+#[tokio::test]
+async fn a_right_that_is_missing_is_named_with_the_value_that_grants_it() {
+    let lacks = || NotRead::NotGranted("list networkfences.csiaddons.openshift.io".to_owned());
+    let says = "NetworkFence worker-1.rbd: the operator may not list networkfences.csiaddons.openshift.io; set \
+                `rbac.networkFence` in the chart, or add deploy/network-fence";
+    for api in [
+        Api {
+            class: Err(lacks()),
+            ..Api::new()
+        },
+        Api {
+            fences: Mutex::new(Err(lacks())),
+            ..Api::new()
+        },
+        Api {
+            sidecars: Err(lacks()),
+            ..Api::new()
+        },
+    ] {
+        let error = read(api).await.expect_err("nothing was read");
+        assert_eq!(error.to_string(), says);
+        assert_eq!(error.advice(), Advice::Human);
+    }
+    let made = Api {
+        creates: Err(NotCreated::NotGranted("create networkfences".to_owned())),
+        ..Api::new()
+    };
+    let error = off(made).await.0.expect_err("nothing was made");
+    assert_eq!(error.reason(), "PermissionDenied");
 }
 
 #[tokio::test]
