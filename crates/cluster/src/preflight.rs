@@ -265,6 +265,7 @@ pub const NETWORK_FENCE_RIGHTS: &[Right] = &[
     ),
     right(CSI_ADDONS, "networkfenceclasses", &["get"], Scope::Cluster),
     right(CSI_ADDONS, "csiaddonsnodes", &["list"], Scope::Cluster),
+    right("", "persistentvolumes", &["get"], Scope::Cluster),
 ];
 
 const fn right(

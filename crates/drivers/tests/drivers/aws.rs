@@ -137,6 +137,11 @@ async fn states(peer: &Peer) {
     }
     let mut session = fence.open();
     session.prepare_on().await.unwrap();
+    let refused = session.power_on().await.unwrap_err();
+    assert_eq!(refused.reason(), "Refused", "{refused}");
+    let stopped = "Client.UserInitiatedShutdown";
+    peer.moto.set_reason(0, stopped).await.unwrap();
+    session.prepare_on().await.unwrap();
     assert_eq!(session.power_on().await.unwrap(), OnOutcome::Accepted);
     assert_eq!(read(&fence).await.unwrap().state, PowerState::On);
 
