@@ -12,7 +12,7 @@ fn commands() -> Vec<Command> {
     let command = fencing_plugin::command();
     let all = command
         .get_subcommands()
-        .filter(|it| it.get_name() != "help");
+        .filter(|it| it.get_name() != "help" && !it.is_hide_set());
     all.cloned().collect()
 }
 

@@ -59,7 +59,7 @@ fn manual_pages_of_the_plugin() {
         (format!("man/{name}.1"), text)
     };
     let mut pages = vec![page(&command, "kubectl-fence".to_owned())];
-    let is_own = |it: &&clap::Command| it.get_name() != "help";
+    let is_own = |it: &&clap::Command| it.get_name() != "help" && !it.is_hide_set();
     for inner in command.get_subcommands().filter(is_own) {
         let name = format!("kubectl-fence-{}", inner.get_name());
         pages.push(page(inner, name.clone()));
