@@ -16,7 +16,7 @@ use fencing_core::storage_fence::{Purpose, Stays, is_over};
 use fencing_core::stranded::Stranded;
 use fencing_drivers::clock;
 use fencing_drivers::network_fence::object::{
-    GROUP, NODE, NetworkFence, PATH, SELECTOR, State, VERSION,
+    GROUP, KIND, NODE, NetworkFence, PATH, SELECTOR, State, VERSION,
 };
 use http::Method;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -185,7 +185,7 @@ fn give_up(
 ) -> Option<String> {
     let regarding = ObjectReference {
         api_version: Some(format!("{GROUP}/{VERSION}")),
-        kind: Some("NetworkFence".to_owned()),
+        kind: Some(KIND.to_owned()),
         name: Some(text(object, "/metadata/name").to_owned()),
         uid: Some(text(object, "/metadata/uid").to_owned()),
         ..ObjectReference::default()

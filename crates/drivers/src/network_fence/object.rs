@@ -15,6 +15,8 @@ use std::net::IpAddr;
 pub const PATH: &str = "/apis/csiaddons.openshift.io/v1alpha1/networkfences";
 /// The API group.
 pub const GROUP: &str = "csiaddons.openshift.io";
+/// The kind.
+pub const KIND: &str = "NetworkFence";
 /// Its version.
 pub const VERSION: &str = "v1alpha1";
 /// Selects ours.
@@ -113,7 +115,7 @@ pub fn name(node: &str, class: &str) -> String {
 pub fn new(name: &str, class: &str, cidrs: &[String], purpose: &Purpose) -> Value {
     json!({
         "apiVersion": format!("{GROUP}/{VERSION}"),
-        "kind": "NetworkFence",
+        "kind": KIND,
         "metadata": {
             "name": name,
             "labels": {MANAGED_BY: MANAGER},
