@@ -73,7 +73,7 @@ metrics! {
     INCIDENTS_HELD = "incidents_held", Gauge, ["policy", "reason"],
         "Open incidents that are held, by the reason of their condition Held, or AwaitingApproval.";
     NODE_STRANDED = "node_stranded", Gauge, ["node", "reason"],
-        "1 for each node that requires action: SameBoot, it runs in the boot that was confirmed off; ClaimOrphaned, ClaimRestored or ClaimMissing, stale taints; StorageFenceStays, a storage that does not let it in.";
+        "1 for each node that requires action: SameBoot, it runs in the boot that was confirmed off; Claim*, stale taints; StorageFenceStays, shut out.";
     INCIDENTS = "incidents_total", Counter, ["policy", "outcome"],
         "Incidents that have ended, by how.";
     NODE_INCIDENTS = "node_incidents_total", Counter, ["node", "outcome"],
