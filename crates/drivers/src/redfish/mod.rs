@@ -87,8 +87,7 @@ impl Redfish {
         let tls = match (address.plaintext, &verification) {
             (false, _) => {
                 let config = tls::client_config(&verification, clock.wall());
-                let config =
-                    config.map_err(|error| invalid("redfish.tls.caRef", error.to_string()))?;
+                let config = config.map_err(|error| invalid("tls.caRef", error.to_string()))?;
                 Some(TlsConnector::from(Arc::new(config)))
             }
             (true, CertificateCheck::None) => None,
