@@ -19,6 +19,9 @@ pub const SHORT: Duration = Duration::from_millis(1200);
 /// An address to which the kernel sends nothing of ours: it refuses to connect, as where there is no route.
 pub const BROADCAST: &str = "127.255.255.255";
 
+/// A name that does not exist (RFC 6761, 6.4).
+pub const NO_SUCH_NAME: &str = "bmc.invalid";
+
 /// How a fault comes about.
 pub enum Cell {
     /// In this device.

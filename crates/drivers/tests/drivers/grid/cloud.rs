@@ -21,7 +21,7 @@ pub use libvirt::libvirt;
 pub use nutanix::nutanix;
 pub use xapi::xapi;
 
-use super::cell::{BROADCAST, Bench, Cell, ENDLESS, SHORT, machine};
+use super::cell::{BROADCAST, Bench, Cell, ENDLESS, NO_SUCH_NAME, SHORT, machine};
 use super::rows::Fault;
 use crate::device::local_rules;
 use fencing_core::identity_rule::IdentityRule;
@@ -94,7 +94,7 @@ impl<P: Peer> Column<P> {
                 ..Made::on(Line::Dark)
             }),
             Fault::NoRoute => self.device(Made::at(BROADCAST)),
-            Fault::NoSuchName => self.device(Made::at("cloud.invalid")),
+            Fault::NoSuchName => self.device(Made::at(NO_SUCH_NAME)),
             Fault::Loss
             | Fault::Duplicates
             | Fault::Reordering

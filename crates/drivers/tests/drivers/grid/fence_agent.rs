@@ -1,7 +1,7 @@
 //! The faults of a fence agent: the driver runs one of ours, which is a program of its own. What befalls it on the network is its own affair; what
 //! the driver sees of it is an exit code and a line.
 
-use super::cell::{Bench, Cell, ENDLESS, SHORT, machine};
+use super::cell::{Bench, Cell, ENDLESS, NO_SUCH_NAME, SHORT, machine};
 use super::rows::Fault;
 use crate::fence_agent::{driver, driver_at, settings};
 use fencing_core::identity_rule::IdentityRule;
@@ -22,7 +22,7 @@ pub fn provoke(fault: Fault) -> Cell {
     match fault {
         Fault::NoSuchName => Cell::of(async {
             bench("honest", |agent| {
-                driver_at(agent, "agent.invalid", ENDLESS, ENDLESS)
+                driver_at(agent, NO_SUCH_NAME, ENDLESS, ENDLESS)
             })
         }),
         Fault::BlackHole => behaves("hangs", SHORT),

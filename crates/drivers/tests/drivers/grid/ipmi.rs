@@ -1,6 +1,6 @@
 //! The faults of a BMC that speaks IPMI: the lab's own, on cipher suite 17.
 
-use super::cell::{BROADCAST, Bench, Cell, ENDLESS, SHORT};
+use super::cell::{BROADCAST, Bench, Cell, ENDLESS, NO_SUCH_NAME, SHORT};
 use super::rows::Fault;
 use crate::ipmi::{bench_with, credentials};
 use fencing_drivers::FenceDriver;
@@ -26,7 +26,7 @@ pub fn provoke(fault: Fault) -> Cell {
         Fault::BlackHole => device(|made| made.line(Line::BlackHole).hasty()),
         Fault::AllDark => device(|made| made.line(Line::Dark).hasty().off()),
         Fault::NoRoute => device(|made| made.at(BROADCAST)),
-        Fault::NoSuchName => device(|made| made.at("bmc.invalid")),
+        Fault::NoSuchName => device(|made| made.at(NO_SUCH_NAME)),
         Fault::Loss
         | Fault::Duplicates
         | Fault::Reordering

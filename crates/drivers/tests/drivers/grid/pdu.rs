@@ -1,7 +1,7 @@
 //! The faults of a PDU over SNMP: an agent of the test in version 2c, for two outlets that feed one machine, and net-snmp's for the
 //! users of version 3.
 
-use super::cell::{BROADCAST, Bench, Cell, ENDLESS, SHORT, machine};
+use super::cell::{BROADCAST, Bench, Cell, ENDLESS, NO_SUCH_NAME, SHORT, machine};
 use super::rows::Fault;
 use crate::agent::{
     Agent, Answers, COMMUNITY, OFF, ON, Question, element, int, now, own_address, settings,
@@ -28,7 +28,7 @@ pub fn provoke(fault: Fault) -> Cell {
     match fault {
         Fault::ClosedPort => Cell::of(closed_port()),
         Fault::NoRoute => at(BROADCAST),
-        Fault::NoSuchName => at("pdu.invalid"),
+        Fault::NoSuchName => at(NO_SUCH_NAME),
         Fault::BlackHole => agent(SHORT, |_, _| Answers::new()),
         Fault::AllDark => Cell::of(async {
             let bench = Scripted::new(SHORT, |_, _| Answers::new()).await.bench();

@@ -1,6 +1,6 @@
 //! The faults of a BMC that speaks Redfish: the lab's own, over TLS, with a CA that is checked.
 
-use super::cell::{BROADCAST, Bench, Cell, ENDLESS, SHORT, machine};
+use super::cell::{BROADCAST, Bench, Cell, ENDLESS, NO_SUCH_NAME, SHORT, machine};
 use super::rows::Fault;
 use crate::device::local_rules;
 use crate::ipmi::credentials;
@@ -30,7 +30,7 @@ pub fn provoke(fault: Fault) -> Cell {
         Fault::BlackHole => device(|made| made.line(Line::Dark).hasty()),
         Fault::AllDark => device(|made| made.line(Line::Dark).hasty().off()),
         Fault::NoRoute => device(|made| made.at(BROADCAST)),
-        Fault::NoSuchName => device(|made| made.at("bmc.invalid")),
+        Fault::NoSuchName => device(|made| made.at(NO_SUCH_NAME)),
         Fault::Loss
         | Fault::Duplicates
         | Fault::Reordering
