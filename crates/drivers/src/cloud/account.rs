@@ -200,7 +200,7 @@ impl Accounts {
         &self.1
     }
 
-    /// The account that this version of the Secret opens there: another version begins without a token.
+    /// The account that this version of the Secret opens there: another version begins without a token, and forgets no place of a machine.
     pub fn of(
         &self,
         (driver, pace): (&'static str, Pace),
@@ -212,13 +212,21 @@ impl Accounts {
         if accounts.len() >= ACCOUNTS_MAX {
             accounts.retain(|_, (_, account)| Arc::strong_count(account) > 1);
         }
-        let made = || (version.clone(), Arc::new(Account::new(pace, clock)));
+        let made = |fleet| {
+            let account = Account {
+                fleet,
+                ..Account::new(pace, clock)
+            };
+            (version.clone(), Arc::new(account))
+        };
         // One of plain http has a token that is not to be taken for another's: what it is sent by was never checked.
         let scheme = if address.plaintext { "http" } else { "https" };
         let key = (driver, format!("{scheme}://{address}"), secret.clone());
-        let (known, account) = accounts.entry(key).or_insert_with(made);
+        let (known, account) = accounts
+            .entry(key)
+            .or_insert_with(|| made(Fleet::default()));
         if known != version {
-            (*known, *account) = made();
+            (*known, *account) = made(account.fleet.behind_another_login());
         }
         Arc::clone(account)
     }
@@ -231,6 +239,8 @@ fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cloud::MachineId;
+    use crate::cloud::fleet::Place;
     use tokio::time::timeout;
 
     const STILL: Clock = Clock {
@@ -342,5 +352,30 @@ mod tests {
         of("1").keep(grant("one", 0, 9000));
         assert!(of("1").grant().is_some());
         assert!(of("2").grant().is_none());
+    }
+
+    /// S7: whoever renews a password, or writes a label on the Secret, has moved no machine.
+    #[test]
+    fn another_version_of_the_secret_forgets_no_place() {
+        let accounts = Accounts::default();
+        let address = Address::parse("https://cloud.example.com").expect("an address");
+        let of = |version: &str| {
+            let secret = ("login".to_owned(), version.to_owned());
+            accounts.of(("proxmox", Pace::USUAL), &address, &secret, STILL)
+        };
+        let id = MachineId {
+            id: "104".to_owned(),
+            region: None,
+            node: "worker-1".to_owned(),
+            is_reported: false,
+            addresses: Vec::new(),
+        };
+        let seconds = Duration::from_secs;
+        let places = of("1")
+            .fleet
+            .note_places(&id, "uid-1", &[Place::named("a")].into());
+        of("1").fleet.note_on(&id, seconds(1), Some("a"));
+        assert_eq!(of("2").fleet.places_of(&id), places);
+        assert_eq!(of("2").fleet.last_on(&id).as_deref(), Some("a"));
     }
 }

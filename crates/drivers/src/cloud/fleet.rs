@@ -10,7 +10,7 @@ use fencing_core::reading::{Identity, same_system};
 use list::Lists;
 pub use list::Pages;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Machines that are remembered: those of Nodes that are gone go once there are so many.
@@ -29,9 +29,9 @@ pub struct Fleet {
     read: Mutex<HashMap<MachineId, Identity>>,
     /// Where each machine may run, for providers that forget it with the machine's end. By its id alone: the addresses of its Node may be others
     /// in its next run.
-    places: Mutex<HashMap<String, Places>>,
+    places: Arc<Mutex<HashMap<String, Places>>>,
     /// Where each machine was when it read On last, and when that was asked for, since boot. By its id alone, too.
-    on: Mutex<HashMap<String, (Duration, String)>>,
+    on: Arc<Mutex<HashMap<String, (Duration, String)>>>,
 }
 
 /// A node on which a machine was seen.
@@ -107,6 +107,12 @@ impl Places {
         beside.cloned().collect()
     }
 
+    /// Is it on these nodes alone, and is it known which nodes they are?
+    #[must_use]
+    pub fn are_known_to_be(&self, own: &BTreeSet<Place>) -> bool {
+        self.beside(own).is_empty() && self.nodes.iter().all(Place::is_known)
+    }
+
     /// This run was seen on these nodes; without one it may yet go anywhere. What was known before stays.
     fn add(&mut self, run: &str, nodes: &BTreeSet<Place>) {
         self.looks += 1;
@@ -132,6 +138,16 @@ impl Places {
 }
 
 impl Fleet {
+    /// The same machines behind another login: where they were is known still, and what it shows of them is read anew.
+    #[must_use]
+    pub fn behind_another_login(&self) -> Self {
+        Self {
+            places: Arc::clone(&self.places),
+            on: Arc::clone(&self.on),
+            ..Self::default()
+        }
+    }
+
     /// Who this machine is, by a reading of itself.
     pub fn note(&self, id: &MachineId, identity: &Identity) {
         let mut read = self.read();

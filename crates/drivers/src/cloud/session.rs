@@ -127,6 +127,7 @@ impl<P: Provider> Session<P> {
         let (driver, account) = (Arc::clone(&self.driver), Arc::clone(&self.io.account));
         if extent == Extent::Listed
             && let Some(it) = account.fleet.running(&driver).await?
+            && self.is_where_it_was(&it.machine)
         {
             let page = it.page;
             if let Some(place) = it.machine.place.as_deref() {
@@ -151,6 +152,12 @@ impl<P: Provider> Session<P> {
             off_denied,
             expiry: self.io.expiry(),
         })
+    }
+
+    /// A list may put together where a machine is by its config now and that it ran elsewhere a moment ago. So it never says that a machine has moved.
+    fn is_where_it_was(&self, machine: &Machine) -> bool {
+        let last = self.io.account.fleet.last_on(&self.driver.id);
+        !P::HAS_ONE_PLACE || last.is_none() || last == machine.place
     }
 
     /// The machine as it is now. The state is no older than the first of the requests that it takes.
@@ -182,7 +189,12 @@ impl<P: Provider> Session<P> {
         let last = fleet.last_on(id);
         let is_there = last.is_none() || last.as_deref() == place;
         let last = last.unwrap_or_default();
-        said.only_if(is_there, format!("it read On on {last} last"))
+        let said = said.only_if(is_there, format!("it read On on {last} last"));
+        if said.is_off() {
+            // The place that ran it has said so: where it is put now does not matter.
+            fleet.note_on(id, asked, None);
+        }
+        said
     }
 
     fn reading(&self, machine: &Machine, asked: Duration, answered: Duration) -> Reading {

@@ -22,9 +22,10 @@ pub(super) fn spellings(uuid: &str) -> Vec<String> {
     both
 }
 
-/// Is the Node called like its machine, with the domain behind it or without? A kubelet can write another UUID, and not the name of another Node.
+/// Is the Node called like its machine, with the domain behind it or without, in whatever case? A kubelet can write another UUID, and not the name of another Node.
 pub(super) fn is_called(node: &str, name: &str) -> bool {
-    let rest = node.strip_prefix(name);
+    let name = name.to_ascii_lowercase();
+    let rest = node.strip_prefix(name.as_str());
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 

@@ -366,8 +366,8 @@ impl Provider for Kubevirt {
             if let (Some(id), Some(instance)) = (ids.get(name), instance) {
                 let own = instance.places().into_iter().map(Place::named).collect();
                 let places = note(io, id, instance, &own);
-                // One that may be elsewhere too is read by itself, which may settle that.
-                if places.beside(&own).is_empty() {
+                // One that may be elsewhere too, or on a node that is not known yet, is read by itself, which may settle that.
+                if places.are_known_to_be(&own) {
                     let said = vm.said(Some(instance));
                     let machine = self.machine_of(io, vm, Some(instance), said);
                     found.push(((*id).clone(), machine));

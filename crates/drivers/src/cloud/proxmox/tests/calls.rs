@@ -133,11 +133,40 @@ async fn a_vm_is_off_only_where_it_was_read_on_last() {
     read().await;
     at("pve2", "stopped");
     assert!(read().await.is_off());
+    // Where it ran has said that it is off: it may be put elsewhere.
+    at("pve1", "stopped");
+    assert!(read().await.is_off());
     // A list tells where it runs, too.
     at("pve1", "running");
     driver.open().probe(Extent::Listed).await.expect("a probe");
     at("pve2", "stopped");
     assert_eq!(read().await.faults, ["it read On on pve1 last"]);
+}
+
+/// S7: its config is on another node by now, and the list says yet what the node that runs it has told: the machine itself is asked.
+#[tokio::test]
+async fn a_list_does_not_tell_that_a_vm_has_moved() {
+    let service = service().await;
+    let list = format!("GET {API}/cluster/resources?type=vm");
+    let at = |node: &str| {
+        let item = json!({"type": "qemu", "vmid": 104, "node": node, "name": "worker-1", "status": "running"});
+        service.now(&list, "200 OK", "", json!({"data": [item]}));
+    };
+    let status = |node: &str, state: &str| {
+        let path = format!("GET {API}/nodes/{node}/qemu/104");
+        let config = json!({"data": {"smbios1": format!("uuid={UUID}")}});
+        service.now(&format!("{path}/config?current=1"), "200 OK", "", config);
+        let status = with(stopped(), "/data/status", Some(json!(state)));
+        service.now(&format!("{path}/status/current"), "200 OK", "", status);
+    };
+    at("pve1");
+    status("pve1", "running");
+    let driver = driver(&service, "proxmox://lab/104");
+    driver.open().probe(Extent::Needed).await.expect("a probe");
+    at("pve2");
+    status("pve2", "stopped");
+    let probe = driver.open().probe(Extent::Listed).await.expect("a probe");
+    assert_eq!(probe.reading.faults, ["it read On on pve1 last"]);
 }
 
 #[tokio::test]

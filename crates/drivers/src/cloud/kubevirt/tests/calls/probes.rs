@@ -89,6 +89,21 @@ async fn one_that_a_list_shows_elsewhere_is_read_by_itself() {
     assert_eq!(reading.faults, ["infra node infra-2 not Ready"]);
 }
 
+/// A list does not say which node that is: without the other look it could not be proven off for an hour.
+#[tokio::test]
+async fn one_whose_node_could_not_be_read_is_read_by_itself_again() {
+    let service = service().await;
+    lists(&service, "tenant", vmi());
+    let driver = driver(&service);
+    service.now(NODE, "503 Service Unavailable", "", json!({}));
+    driver.open().probe(Extent::Listed).await.expect("a probe");
+    service.now(NODE, "200 OK", "", infra_node("True"));
+    driver.open().probe(Extent::Listed).await.expect("a probe");
+    stop(&service);
+    let reading = driver.open().observe().await.expect("a reading");
+    assert!(reading.is_off(), "{:?}", reading.faults);
+}
+
 #[tokio::test]
 async fn a_list_of_a_namespace_shows_no_machine_of_another() {
     let service = service().await;
@@ -110,6 +125,15 @@ async fn a_list_of_a_namespace_shows_no_machine_of_another() {
     let mut io = Io::new(Arc::new(target), account, parts.clock);
     let of = |provider: &Kubevirt| provider.machine(&node()).expect("a machine");
     let ids = [of(&kubevirt()), of(&other)];
+    // One that was read whole has told which node that is.
+    let there = Place {
+        uid: "uid-of-infra-2".to_owned(),
+        ..Place::named("infra-2")
+    };
+    let own = [there].into();
+    io.account
+        .fleet
+        .note_places(&ids[1], "an earlier run", &own);
     let fleet = Fleet::default();
     let mut pages = fleet.pages();
     let listed = other.fleet(&mut io, &ids, &mut pages);
@@ -117,7 +141,7 @@ async fn a_list_of_a_namespace_shows_no_machine_of_another() {
     assert_eq!(fleet.listed(), [ids[1].clone()]);
     let places = |id: &MachineId| io.account.fleet.places_of(id).nodes().cloned();
     assert_eq!(places(&ids[0]), None);
-    assert_eq!(places(&ids[1]), Some([Place::named("infra-2")].into()));
+    assert_eq!(places(&ids[1]), Some(own));
     // Nor does it where it is asked for that machine alone.
     let fleet = Fleet::default();
     let mut pages = fleet.pages();
