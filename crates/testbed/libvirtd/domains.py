@@ -92,6 +92,8 @@ def relay(host):
 def main(settings):
     host = Host(settings)
     socketserver.ThreadingTCPServer.daemon_threads = True
+    # Whoever else looks for a free port binds it for a moment, which is in the way of none that says so, too.
+    socketserver.ThreadingTCPServer.allow_reuse_address = True
     server = socketserver.ThreadingTCPServer(tuple(settings["relay"]), relay(host))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     pathlib.Path(settings["ready"]).touch()
