@@ -5,6 +5,7 @@ use super::cache::Caches;
 use super::deletion::Deletion;
 use super::devices::Devices;
 use super::events::Events;
+use super::found_off::FoundOff;
 use super::health::Health;
 use super::lease::TermEnd;
 use super::metrics::{IncidentRow, Metrics};
@@ -42,6 +43,8 @@ pub struct Context {
     pub delays: Delays,
     /// Nodes on which nothing goes on by itself.
     pub stranded: StrandedNodes,
+    /// Silent nodes whose machines a probe has read Off.
+    pub found_off: FoundOff,
     /// The node that we run on.
     pub own_node: Option<String>,
     /// How many fences may be under way in the whole cluster; none: as many as the policies allow.

@@ -9,6 +9,7 @@
 mod tidy;
 mod told;
 mod waits;
+mod wanted;
 mod windows;
 
 use super::act;
@@ -17,30 +18,27 @@ use super::draft::new_fence;
 use super::events::{Note, node_reference};
 use super::observe;
 use fencing_api::fence::NodeFence;
-use fencing_api::policy::{NodeFencingPolicy, UnhealthyCondition};
+use fencing_api::policy::NodeFencingPolicy;
 use fencing_cluster::slim::SlimNode;
 use fencing_core::answer::Reply;
-use fencing_core::delay::{self, Delay, LastFence, Now, Since, Start};
-use fencing_core::exclusions::{Exclusion, exclusion};
+use fencing_core::delay::{self, LastFence, Now, Since, Start};
+use fencing_core::exclusions::exclusion;
 use fencing_core::hold::HeldBy;
 use fencing_core::observed::{NodeView, Read};
-use fencing_core::protection::{Facts, Obstacle, at_opening, opens, outlook};
+use fencing_core::protection::{Facts, Obstacle, at_opening, outlook};
 use fencing_core::select::{Onsets, fenceable, first_due, governing};
 use fencing_core::support::unsupported;
-use fencing_core::window::Effective;
 use fencing_drivers::clock;
-use jiff::SignedDuration;
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use told::Told;
+use wanted::Wanted;
 
 /// A node that registers has its taints rewritten by node-lifecycle in the same moment; a patch that names an element by its place
 /// then fails more often than not.
 const LIFT_PAUSE: Duration = Duration::from_secs(1);
-/// A pause that expires, and a window that opens or closes, is looked at this often: somebody may set the wall clock.
-const PAUSE_LOOK: Duration = Duration::from_secs(60);
 /// Pause after an incident could not be opened.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -56,39 +54,6 @@ pub struct Detector {
     /// When the quarantine of a node that has booted anew is lifted.
     lifts: BTreeMap<String, Duration>,
     told: Told,
-}
-
-/// An incident that is to be opened.
-struct Wanted {
-    policy: NodeFencingPolicy,
-    /// What the policy says now.
-    effective: Effective,
-    condition: UnhealthyCondition,
-    /// When the node is to be claimed (time since boot).
-    at: Duration,
-    /// Why not as soon as the condition has held for its duration.
-    delay: Option<Delay>,
-    /// Why it is not to be opened all the same.
-    kept_off: Option<Exclusion>,
-}
-
-impl Wanted {
-    /// When the incident is to be opened (time since boot).
-    fn opens(&self) -> Duration {
-        opens(self.effective.mode, self.at)
-    }
-
-    /// When it is looked at next (time since boot). What the Node says may end at any time, and its change tells of it.
-    fn due(&self, now: Now) -> Option<Duration> {
-        match &self.kept_off {
-            Some(kept_off) if self.opens() <= now.boot => {
-                let ahead = kept_off.until?.duration_since(now.wall);
-                let ahead = Duration::try_from(ahead).unwrap_or_default();
-                Some(now.boot + ahead.min(PAUSE_LOOK))
-            }
-            _ => Some(self.opens()),
-        }
-    }
 }
 
 impl Detector {
@@ -232,7 +197,7 @@ impl Detector {
                 now: wall_now,
             },
         );
-        let wanted = match outlook.incident() {
+        let mut wanted = match outlook.incident() {
             Ok(wanted) => wanted,
             Err(Obstacle::Refused(_)) => {
                 self.tell_of_refusal(node, policy, &fences);
@@ -245,10 +210,15 @@ impl Detector {
             self.starts.get(&node.name),
             self.last_fences.get(&node.name),
         );
-        let delay = wanted.delay(start, last);
+        let waited = wanted.waited(start, last);
+        let since = wanted.since();
+        if wanted.skips_if_off() && self.context.found_off.is_off(node, since) {
+            wanted.held = since;
+        }
         Some(Wanted {
-            at: delay.as_ref().map_or(wanted.held, |delay| delay.until),
-            delay,
+            at: wanted.waited(start, last),
+            waited,
+            delay: wanted.delay(start, last),
             policy: policy.clone(),
             effective: wanted.effective,
             condition: wanted.condition.clone(),
@@ -306,21 +276,10 @@ impl Detector {
             self.due.insert(name.to_owned(), wanted.opens());
             return true;
         }
-        let Wanted {
-            policy,
-            effective,
-            condition,
-            at,
-            kept_off,
-            ..
-        } = &wanted;
-        let holds = node
-            .condition(&condition.type_)
-            .is_some_and(|now| now.status == condition.status.as_str());
-        if !holds {
+        if !wanted.holds(&node) {
             return true;
         }
-        match at_opening(&node, kept_off.clone()) {
+        match at_opening(&node, wanted.kept_off.clone()) {
             Some(Obstacle::OutOfService(_)) => {
                 self.tell_of_foreign_taint(&node);
                 return true;
@@ -334,10 +293,9 @@ impl Detector {
             }
             None => {}
         }
-        let ahead = SignedDuration::try_from(at.saturating_sub(now.boot)).unwrap_or_default();
-        let due = now.wall.saturating_add(ahead).unwrap_or(now.wall);
         let devices = self.context.caches.devices_of(&node);
-        let fence = new_fence(&node, policy, effective, (condition, due), &devices);
+        let cause = (&wanted.condition, wanted.moment(now));
+        let fence = new_fence(&node, &wanted.policy, &wanted.effective, cause, &devices);
         // Whatever is not written now is tried again, and no wait is the reason.
         self.context.delays.over(name);
         self.write_incident(&fence).await

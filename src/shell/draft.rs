@@ -16,12 +16,21 @@ use fencing_core::window::Effective;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
+/// When the node is to be claimed.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    /// The policy's waits are over.
+    pub due: Timestamp,
+    /// So much of them is left, and is left out as long as the machine is off; none: nothing is left out.
+    pub early_seconds: Option<u32>,
+}
+
 /// The record of a new incident: the policy's settings as they hold now, frozen, and when its wait is over. These are the FenceDevices of the node.
 pub fn new_fence(
     node: &NodeView,
     policy: &NodeFencingPolicy,
     effective: &Effective,
-    (condition, due): (&UnhealthyCondition, Timestamp),
+    (condition, moment): (&UnhealthyCondition, Moment),
     devices: &[FenceDevice],
 ) -> NodeFence {
     let since = node
@@ -32,7 +41,8 @@ pub fn new_fence(
         condition_type: Some(condition.type_.clone()),
         condition_status: Some(condition.status),
         unhealthy_since_time: since,
-        due_time: Some(due),
+        due_time: Some(moment.due),
+        early_seconds: moment.early_seconds,
         requested_by: None,
         reason: effective.window.is_some().then(|| effective.message()),
     };
@@ -85,6 +95,7 @@ pub fn adopting_fence(node: &NodeView, name: &str) -> NodeFence {
         condition_status: None,
         unhealthy_since_time: None,
         due_time: None,
+        early_seconds: None,
         requested_by: Some(MANAGER.to_owned()),
         reason: Some(format!(
             "{} of this operator was found without its NodeFence",

@@ -6,6 +6,7 @@ use super::context::{Board, Context, Delays, StrandedNodes};
 use super::deletion::Deletion;
 use super::devices::Devices;
 use super::events::Events;
+use super::found_off::FoundOff;
 use super::health::Health;
 use super::lease::TermEnd;
 use super::metrics::Metrics;
@@ -107,6 +108,7 @@ impl Cluster {
             brakes: Brakes::default(),
             delays: Delays::default(),
             stranded: StrandedNodes::default(),
+            found_off: FoundOff::telling(changes),
             term_end: TermEnd::never(),
             deletion: Deletion::default(),
             revision,

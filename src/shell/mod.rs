@@ -21,6 +21,7 @@
 //! | [`own_cluster`], [`unfence`] | NetworkFences of CSI-Addons: how its driver asks the API server; what takes them back |
 //! | [`devices`], [`early`], [`lockout`] | from a FenceDevice to a driver, one talk at a time; drivers made and connected beside a claim; no account is locked by our guesses |
 //! | [`probe`] | looks at devices in peace time, and the status of FenceDevices |
+//! | [`found_off`] | which silent nodes' machines are off, so that nothing is waited for |
 //! | [`policy_status`] | the status of NodeFencingPolicies |
 //! | [`others`] | whose APIs the cluster serves besides ours: who else may fence |
 //! | [`events`], [`metrics`] | what people get to know |
@@ -42,6 +43,7 @@ pub mod events;
 #[cfg(test)]
 pub(crate) mod fake;
 pub mod foreign_text;
+pub mod found_off;
 pub mod guard;
 pub mod health;
 pub mod history;

@@ -126,6 +126,7 @@ pub fn settings(
         human,
         adopted: spec.trigger.type_ == TriggerType::External,
         not_before: moments.not_before,
+        claims_off_early: spec.trigger.early_seconds.is_some(),
         condition: HeldCondition::of(&spec.trigger),
         procedure: spec.procedure.clone(),
         power_on: power_on(fence, node, live.map(|live| live.policy), clock::wall()),

@@ -11,6 +11,7 @@ use super::control;
 use super::deletion::Deletion;
 use super::devices::Devices;
 use super::events::Events;
+use super::found_off::FoundOff;
 use super::guard::{self, Guard};
 use super::health::Gate;
 use super::history;
@@ -204,7 +205,8 @@ impl Replica {
         let Clients { reads, writes, .. } = clients;
         let (wake, woken) = mpsc::unbounded_channel();
         let (caches, devices) = (self.caches.clone(), Arc::clone(&self.devices));
-        let prober = self.prober(&writes, &metrics);
+        let found_off = FoundOff::telling(self.changes.clone());
+        let prober = self.prober(&writes, &metrics, &found_off);
         let (found, guard) = watch::channel(Guard::default());
         let guarding = guard::run(writes.clone(), caches.clone(), found);
         let (found, served) = watch::channel(Served::default());
@@ -224,6 +226,7 @@ impl Replica {
             board: Board::default(),
             delays: Delays::default(),
             stranded: StrandedNodes::default(),
+            found_off,
             own_node: self.own_node.clone(),
             max_concurrent: self.max_concurrent,
             wake,
@@ -258,7 +261,7 @@ impl Replica {
     }
 
     /// What probes the devices in peace time.
-    fn prober(&self, writes: &Client, metrics: &Arc<Metrics>) -> Arc<Prober> {
+    fn prober(&self, writes: &Client, metrics: &Arc<Metrics>, found_off: &FoundOff) -> Arc<Prober> {
         Arc::new(Prober::new(
             self.caches.clone(),
             Arc::clone(&self.devices),
@@ -266,6 +269,7 @@ impl Replica {
             Clock::SYSTEM,
             self.events.clone(),
             Arc::clone(metrics),
+            found_off.clone(),
         ))
     }
 

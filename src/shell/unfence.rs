@@ -9,7 +9,7 @@ use super::events::{Note, node_reference};
 use super::observe;
 use super::own_cluster::{items, lacks_right, send};
 use fencing_cluster::client::{AskError, MANAGER};
-use fencing_cluster::preflight::{NETWORK_FENCE_RIGHTS, missing_of};
+use fencing_cluster::preflight::{ON_NETWORK_FENCES, missing_of};
 use fencing_core::assess::others::Served;
 use fencing_core::observed::Read;
 use fencing_core::storage_fence::{Purpose, Stays, is_over};
@@ -110,7 +110,7 @@ pub async fn run(context: Arc<Context>, mut served: watch::Receiver<Served>) {
 /// The API server does not answer.
 async fn may_look(context: &Context) -> Result<bool, AskError> {
     // What else the driver takes, a node that is shut out by now does not wait for.
-    let asked = missing_of(&context.reads, "", &NETWORK_FENCE_RIGHTS[..1]).await;
+    let asked = missing_of(&context.reads, "", &[ON_NETWORK_FENCES]).await;
     asked.map(|missing| missing.is_empty())
 }
 

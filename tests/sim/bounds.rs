@@ -24,6 +24,9 @@ const WRITES_MAX: u32 = 8;
 /// L1: what the world needs besides the policy's wait and the window: eviction of the pods, four calls of the BMC, and the second.
 const TAINT_MAX: Duration = Duration::from_millis(1500 + 4 * 250 + 1000);
 
+/// The same in place of the policy's wait, where the machine is off: the changes are gathered, the device is asked, and the incident is opened.
+const LOOK_MAX: Duration = Duration::from_millis(250 + 4 * 250 + 500);
+
 /// Holds what was counted against the bounds.
 pub fn judge(stage: &Stage) {
     let tally = stage.judge.tally();
@@ -98,7 +101,11 @@ fn successions(world: &World, tally: &Tally) -> Vec<String> {
 
 /// L1; L5 where another device hangs, L6 where somebody writes a Node again and again.
 fn soon(world: &World, course: &Course, plan: &Plan) -> Option<String> {
-    let bound = Duration::from_secs(plan.wait + plan.read_period) + TAINT_MAX;
+    let wait = match plan.skips_if_off() {
+        true => LOOK_MAX,
+        false => Duration::from_secs(plan.wait),
+    };
+    let bound = wait + Duration::from_secs(plan.read_period) + TAINT_MAX;
     // A budget that is used up holds the next one; and what begins too late may not be over when the machine is turned on.
     let is_early = course.opened + bound < WARM_UP + plan.trouble;
     if plan.outages > plan.concurrent || !is_early {

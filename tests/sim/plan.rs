@@ -115,6 +115,11 @@ impl Plan {
         self.faults.iter().all(|fault| of.contains(fault))
     }
 
+    /// Is `durationPolicy` SkipIfOff, as in one half of the seeds?
+    pub fn skips_if_off(&self) -> bool {
+        self.wait.is_multiple_of(2)
+    }
+
     /// The NodeFencingPolicy.
     pub fn policy(&self) -> Value {
         json!({
@@ -122,6 +127,7 @@ impl Plan {
             "spec": {
                 "nodeSelector": {},
                 "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "durationSeconds": self.wait}],
+                "durationPolicy": if self.skips_if_off() { "SkipIfOff" } else { "Always" },
                 "fence": {
                     "mode": self.mode,
                     "levels": [{"name": "bmc", "retryPeriodSeconds": 2, "timeoutSeconds": 60}],

@@ -118,6 +118,10 @@ pub struct NodeFencingPolicySpec {
     )]
     pub unhealthy_conditions: Vec<UnhealthyCondition>,
 
+    /// Whether `durationSeconds` is waited for where a FenceDevice reads that the machine is off.
+    #[serde(default)]
+    pub duration_policy: DurationPolicy,
+
     /// What is done about a node.
     #[serde(flatten)]
     pub procedure: Procedure,
@@ -161,9 +165,20 @@ pub struct UnhealthyCondition {
     /// Status of the node condition that counts as unhealthy.
     pub status: ConditionStatus,
 
-    /// How long the condition must have had this status, in seconds.
+    /// How long the condition must have had this status, in seconds. `durationPolicy` says where that is not waited for.
     #[schemars(range(min = 10, max = 86_400))]
     pub duration_seconds: u32,
+}
+
+/// For which machines the operator waits until an unhealthy condition has lasted for its duration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum DurationPolicy {
+    /// For all but those that are off: a machine without power is no break of the network. The devices of a level have to read Off while the
+    /// condition lasts, each by the identity and the positive control that a proof takes. The proof itself is the same.
+    #[default]
+    SkipIfOff,
+    /// For all machines.
+    Always,
 }
 
 /// One condition by default: the kubelet has been silent for a minute.

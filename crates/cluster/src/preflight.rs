@@ -3,6 +3,10 @@
 //! The first two end the process with the way out, because only a human can change them. Missing rights do not: an operator
 //! that may do half of its work and says so is worth more than one that is down.
 
+mod network_fence;
+
+pub use network_fence::{NETWORK_FENCE_RIGHTS, ON_NETWORK_FENCES};
+
 use super::client::{AskError, Clients};
 use fencing_api::names;
 use fencing_api::{GROUP, VERSION};
@@ -250,22 +254,6 @@ pub const DELETION_RIGHTS: &[Right] = &[
         &["delete"],
         Scope::Cluster,
     ),
-];
-
-/// The API group of CSI-Addons.
-const CSI_ADDONS: &str = "csiaddons.openshift.io";
-
-/// What driver `networkFence` takes besides, and `deploy/network-fence` grants.
-pub const NETWORK_FENCE_RIGHTS: &[Right] = &[
-    right(
-        CSI_ADDONS,
-        "networkfences",
-        &["list", "create", "patch", "delete"],
-        Scope::Cluster,
-    ),
-    right(CSI_ADDONS, "networkfenceclasses", &["get"], Scope::Cluster),
-    right(CSI_ADDONS, "csiaddonsnodes", &["list"], Scope::Cluster),
-    right("", "persistentvolumes", &["get"], Scope::Cluster),
 ];
 
 const fn right(

@@ -57,16 +57,18 @@ impl Since {
 /// because a machine that read Off then is claimed without another look.
 pub const AHEAD: Duration = Duration::from_secs(1);
 
-/// When (time since boot) the node may be claimed. At most [`AHEAD`] away, whatever the clocks say; exactly that where nobody wrote
-/// it down, because an older CustomResourceDefinition drops the field.
+/// When (time since boot) the node may be claimed whose machine is not known to be off. At most [`AHEAD`] away, or as much as the incident was opened
+/// early, whatever the clocks say; exactly that where nobody wrote it down, because an older CustomResourceDefinition drops the field.
 pub fn not_before(trigger: &Trigger, now: Now) -> Duration {
     if trigger.type_ != TriggerType::NodeCondition {
         return now.boot;
     }
-    let ahead = trigger.due_time.map_or(AHEAD, |due| {
+    let early = trigger.early_seconds.map(u64::from);
+    let ahead_max = early.map_or(AHEAD, |early| Duration::from_secs(early).max(AHEAD));
+    let ahead = trigger.due_time.map_or(ahead_max, |due| {
         Duration::try_from(due.duration_since(now.wall)).unwrap_or_default()
     });
-    now.boot + ahead.min(AHEAD)
+    now.boot + ahead.min(ahead_max)
 }
 
 /// The node condition that began the incident.

@@ -47,6 +47,7 @@ pub fn settings() -> Settings {
         human: false,
         adopted: false,
         not_before: Duration::ZERO,
+        claims_off_early: false,
         condition: None,
         procedure: procedure(),
         power_on: None,

@@ -16,7 +16,7 @@ use super::outage::{cleared_by, fence_name, refused_by};
 use super::select::{Onsets, fenceable, first_due, governing};
 use super::window::{Effective, effective};
 use fencing_api::fence::NodeFence;
-use fencing_api::policy::{FenceMode, NodeFencingPolicy, UnhealthyCondition};
+use fencing_api::policy::{DurationPolicy, FenceMode, NodeFencingPolicy, UnhealthyCondition};
 use jiff::Timestamp;
 pub use obstacle::Obstacle;
 use std::time::Duration;
@@ -76,6 +76,24 @@ impl<'a> Outlook<'a> {
 }
 
 impl Wanted<'_> {
+    /// Since when the condition lasts (time since boot).
+    pub fn since(&self) -> Duration {
+        let duration = Duration::from_secs(self.condition.duration_seconds.into());
+        self.held.saturating_sub(duration)
+    }
+
+    /// Is the condition's duration not waited for where the machine is off? What only observes has nothing to begin with.
+    pub fn skips_if_off(&self) -> bool {
+        let policy = self.policy.spec.duration_policy;
+        policy == DurationPolicy::SkipIfOff && self.effective.mode != FenceMode::Observe
+    }
+
+    /// When all waits of the policy are over (time since boot).
+    pub fn waited(&self, start: Option<&Start>, last: Option<&LastFence>) -> Duration {
+        self.delay(start, last)
+            .map_or(self.held, |delay| delay.until)
+    }
+
     /// Another wait of the policy that ends later; none: the condition's own is the longest.
     pub fn delay(&self, start: Option<&Start>, last: Option<&LastFence>) -> Option<Delay> {
         let delay = delay::delay(&self.policy.spec, start, last);

@@ -126,6 +126,8 @@ pub struct Settings {
     pub adopted: bool,
     /// The node is not claimed before this moment (time since boot): the policy's wait is over then.
     pub not_before: Duration,
+    /// It is, where its machine reads Off (`durationPolicy: SkipIfOff`).
+    pub claims_off_early: bool,
     /// The condition that has to hold until then; none: a human or another system asked.
     pub condition: Option<HeldCondition>,
     /// What the policy asks for, as the NodeFence has frozen it.

@@ -165,6 +165,7 @@ pub fn wanted(
             condition_status: None,
             unhealthy_since_time: None,
             due_time: None,
+            early_seconds: None,
             requested_by: Some(wish.user),
             reason: Some(wish.reason),
         },

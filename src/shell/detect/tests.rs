@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 mod kept_off;
+mod off;
 mod orphaned;
 mod refused;
 mod stranded;

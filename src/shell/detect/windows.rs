@@ -1,6 +1,7 @@
 //! A window of a policy opens or closes: nothing in the cluster changes, and every node may have to be fenced by now, or otherwise.
 
-use super::{Detector, PAUSE_LOOK, now};
+use super::wanted::PAUSE_LOOK;
+use super::{Detector, now};
 use fencing_core::window::next_change;
 use std::time::Duration;
 

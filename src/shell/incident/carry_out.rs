@@ -217,7 +217,10 @@ impl Round<'_> {
     async fn wait(&mut self, wake: Option<Duration>, now: Duration) -> Next {
         let since = self.incident.memory.stage.map_or(now, |(_, since)| since);
         // While the policy's wait lasts nothing happens that is worth a write.
-        let since = since.max(self.incident.moments.not_before);
+        let since = match self.incident.memory.is_due {
+            true => since,
+            false => since.max(self.incident.moments.not_before),
+        };
         let old_enough = now.saturating_sub(since) >= STAGE_WRITE_AFTER;
         if old_enough && self.worth_writing() {
             let reply = self.write_status().await;

@@ -19,6 +19,7 @@ mod write;
 use super::cache::Caches;
 use super::devices::{Devices, Freshness};
 use super::events::Events;
+use super::found_off::FoundOff;
 use super::metrics::{DeviceRow, Metrics};
 use fencing_api::conditions::{self, ConditionStatus, IDENTITY_VERIFIED, REACHABLE};
 use fencing_api::device::{FenceDevice, FenceDeviceStatus, PROBE_REQUESTED_AT, PositiveControl};
@@ -51,6 +52,7 @@ pub struct Prober {
     clock: Clock,
     events: Events,
     metrics: Arc<Metrics>,
+    found_off: FoundOff,
     known: Mutex<BTreeMap<Pair, Known>>,
 }
 
@@ -93,6 +95,7 @@ impl Prober {
         clock: Clock,
         events: Events,
         metrics: Arc<Metrics>,
+        found_off: FoundOff,
     ) -> Self {
         Self {
             caches,
@@ -101,6 +104,7 @@ impl Prober {
             clock,
             events,
             metrics,
+            found_off,
             known: Mutex::default(),
         }
     }
@@ -136,6 +140,12 @@ impl Prober {
         judgement
     }
 
+    /// The pair is gone, or is another one now.
+    fn forget(&self, pair: &Pair) {
+        self.known().remove(pair);
+        self.found_off.forget(&pair.device, &pair.node);
+    }
+
     /// How ready this process has found the device (its name) to be for the node; none: not looked at yet.
     pub fn readiness(&self, device: &str, node: &str) -> Option<Readiness> {
         let pair = Pair {
@@ -165,12 +175,12 @@ impl Prober {
         &self,
         device: &FenceDevice,
         pair: &Pair,
-        boot_id: &str,
+        ready_in: Option<&str>,
         now: Duration,
     ) -> (Extent, Freshness) {
         let known = self.known();
         let known = known.get(pair);
-        let extent = extent(device, known, boot_id, now);
+        let extent = extent(device, known, ready_in, now);
         (extent, freshness(known, extent))
     }
 
@@ -335,15 +345,21 @@ fn open_request(device: &FenceDevice) -> Option<Timestamp> {
     last.is_none_or(|last| last < at).then_some(at)
 }
 
-/// How much the next probe looks at, at this time since boot.
-fn extent(device: &FenceDevice, known: Option<&Known>, boot_id: &str, now: Duration) -> Extent {
+/// How much the next probe looks at, at this time since boot. The Node is Ready in this boot; none: it is not.
+fn extent(
+    device: &FenceDevice,
+    known: Option<&Known>,
+    ready_in: Option<&str>,
+    now: Duration,
+) -> Extent {
     let clock_read = known.and_then(|known| known.clock);
     let is_recent = clock_read.is_some_and(|(at, _)| now.saturating_sub(at) < CLOCK_PERIOD);
     if !is_recent || open_request(device).is_some() {
         return Extent::Whole;
     }
-    // What shows that the device can tell a running machine from one that is off is read as a proof is (S25).
-    match known.is_some_and(|known| known.has_shown_on(boot_id)) {
+    // What shows that the device can tell a running machine from one that is off is read as a proof is (S25), and a list may be older than a silence.
+    let is_shown = |boot_id| known.is_some_and(|known| known.has_shown_on(boot_id));
+    match ready_in.is_some_and(is_shown) {
         true => Extent::Listed,
         false => Extent::Needed,
     }

@@ -5,10 +5,14 @@
 //! compared: the Lease was read twice, and has changed in between.
 
 use super::Prober;
+use super::judge::{Finding, Judgement};
 use crate::shell::observe;
+use fencing_api::device::{FenceDevice, Reads};
 use fencing_core::control;
 use fencing_core::observed::{LeaseView, Read, Ready};
+use fencing_core::protection::levels::Readiness;
 use fencing_drivers::{DeviceError, Probe};
+use kube::ResourceExt;
 
 /// A device has read Off beside a Ready Node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +24,22 @@ pub(super) struct Doubt {
 }
 
 impl Prober {
+    /// What counts in a proof counts here: an Off by the right machine, whose device has read On of it. A storage says nothing of the machine.
+    pub(super) fn tell_of_off(
+        &self,
+        device: &FenceDevice,
+        finding: &Finding,
+        judgement: &Judgement,
+    ) {
+        let reading = finding.outcome.as_ref().ok().map(|probe| &probe.reading);
+        let counts =
+            judgement.readiness() != Readiness::NotReady && device.spec.reads() != Reads::Storage;
+        let off = reading.filter(|it| it.is_off() && counts);
+        let asked = off.map(|reading| reading.asked);
+        self.found_off
+            .note(&device.name_any(), &finding.node, asked);
+    }
+
     /// Has the kubelet renewed its Lease since the doubt arose?
     pub(super) async fn has_renewed(&self, node: &str, doubt: Option<&Doubt>) -> bool {
         let Some(doubt) = doubt else {

@@ -1,6 +1,6 @@
 //! When is which device probed for which node?
 //!
-//! Pure. A pair that is new, whose device or Node was replaced or changed, whose Node has just turned Ready or whose incident
+//! Pure. A pair that is new, whose device or Node was replaced or changed, whose Node has just turned Ready or fallen silent, or whose incident
 //! has just ended is due at once, and one that a human has asked for nearly so; one that was found well by an earlier process somewhere within its period; after that every
 //! period with a jitter, so that a thousand BMCs that were once probed together do not stay together. After a failure a pair
 //! is looked at sooner, because one lost packet should not read "not ready" for a whole period.
@@ -20,6 +20,8 @@ const FLEET_SPREAD: Duration = Duration::from_secs(30);
 const PACE: Duration = Duration::from_millis(20);
 /// A kubelet renews its Lease every 10 s; with room for the jitter of this pause.
 const DOUBT_PAUSE: Duration = Duration::from_secs(13);
+/// Pause after the first look at the machine of a Node that has fallen silent, which may yet lose its power; each further one doubles it.
+const SILENT_PAUSE: Duration = Duration::from_secs(10);
 /// Pause while somebody else talks to the device.
 const BUSY_PAUSE: Duration = Duration::from_secs(2);
 
@@ -80,6 +82,8 @@ struct Slot {
     /// While a probe is under way: when the next one is wanted after it, if sooner than usual.
     due: Duration,
     failures: u32,
+    /// Looks at a machine whose Node is not Ready, since it was.
+    silent: u32,
     probes: u32,
     /// The request that was heard of last; each is answered once.
     requested: Option<Timestamp>,
@@ -147,16 +151,20 @@ impl Schedule {
                         changes.fenced.push(wanted.pair.clone());
                     }
                     let has_booted = wanted.boot_id != slot.boot_id;
-                    let ready_now = wanted.node_ready && (!slot.node_ready || has_booted);
+                    let turned = wanted.node_ready != slot.node_ready;
+                    let ready_now = wanted.node_ready && has_booted;
                     let freed_now = slot.fenced && !wanted.fenced;
                     let sooner = wanted.period < slot.period;
                     let asked = wanted.requested.is_some() && wanted.requested != slot.requested;
+                    if turned {
+                        slot.silent = 0;
+                    }
                     slot.node_ready = wanted.node_ready;
                     slot.boot_id.clone_from(&wanted.boot_id);
                     slot.fenced = wanted.fenced;
                     slot.period = wanted.period;
                     slot.requested = wanted.requested.or(slot.requested);
-                    let due = match ready_now || freed_now || sooner {
+                    let due = match turned || ready_now || freed_now || sooner {
                         true => Some(now),
                         false => asked.then(|| slot.request_due(&wanted, now)),
                     };
@@ -176,7 +184,8 @@ impl Schedule {
     }
 
     fn begin(&mut self, wanted: Wanted, now: Duration) {
-        let spread = if wanted.known_well && wanted.requested.is_none() {
+        let is_well = wanted.known_well && wanted.node_ready;
+        let spread = if is_well && wanted.requested.is_none() {
             wanted.period.mul_f64(fraction(&wanted.pair, 0))
         } else {
             Duration::ZERO
@@ -189,6 +198,7 @@ impl Schedule {
             period: wanted.period,
             due: now + spread,
             failures: 0,
+            silent: 0,
             probes: 0,
             requested: wanted.requested,
             ended: None,
@@ -232,19 +242,19 @@ impl Schedule {
         slot.ended = Some(now);
         let pause = match how {
             Ended::Busy | Ended::Void => BUSY_PAUSE,
-            Ended::Well => {
+            Ended::Well if slot.node_ready => {
                 slot.failures = 0;
                 slot.period
+            }
+            Ended::Well => {
+                slot.failures = 0;
+                doubled(SILENT_PAUSE, &mut slot.silent).min(slot.period)
             }
             Ended::Doubted => {
                 slot.failures = 0;
                 DOUBT_PAUSE.min(slot.period)
             }
-            Ended::Failed => {
-                let doubled = RETRY_PAUSE * 2u32.saturating_pow(slot.failures.min(16));
-                slot.failures += 1;
-                doubled.min(slot.period)
-            }
+            Ended::Failed => doubled(RETRY_PAUSE, &mut slot.failures).min(slot.period),
         };
         slot.probes = slot.probes.wrapping_add(1);
         let jitter = 0.9 + 0.2 * fraction(pair, slot.probes);
@@ -293,6 +303,13 @@ impl Slot {
         let earliest = self.ended.map_or(now, |ended| ended + REQUEST_PAUSE);
         now.max(earliest).min(self.due.max(now)) + spread
     }
+}
+
+/// The pause after so many, which one more makes twice as long.
+fn doubled(pause: Duration, count: &mut u32) -> Duration {
+    let doubled = pause * 2u32.saturating_pow((*count).min(16));
+    *count += 1;
+    doubled
 }
 
 /// A number from 0 to 1 that is always the same for the same pair and count, and evenly spread over all of them.

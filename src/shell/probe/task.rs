@@ -4,7 +4,7 @@ use super::epoch::{epoch, epoch_of};
 use super::judge::{self, Finding};
 use super::schedule::{Changes, Ended, Pace, Pair, Schedule, Wanted};
 use super::status::NOT_READY_NODES_MAX;
-use super::write::Writer;
+use super::write::{Writer, patience};
 use super::{Answer, Known, Prober, open_request, request};
 use crate::shell::cache::Change;
 use crate::shell::marks::{Marks, mark};
@@ -226,7 +226,7 @@ impl Task {
             self.writer.mark(&pair.device, now, Duration::ZERO);
         }
         for pair in &reset {
-            self.prober.known().remove(pair);
+            self.prober.forget(pair);
         }
         for pair in reset.iter().chain(&stop) {
             if let Some(running) = self.running.remove(pair) {
@@ -284,7 +284,8 @@ impl Task {
         };
         let epoch = epoch_of(device, &node);
         let boot_id = node.status.node_info.boot_id.clone();
-        let how = self.prober.look(device, &pair, &boot_id, now);
+        let ready_in = is_ready(&node).then_some(boot_id.as_str());
+        let how = self.prober.look(device, &pair, ready_in, now);
         let doubt = self.prober.doubt_of(&pair);
         let name = pair.node.clone();
         let prober = Arc::clone(&self.prober);
@@ -375,17 +376,10 @@ impl Task {
         };
         known.doubt = doubt.filter(|_| !renewed);
         let judgement = self.prober.judged(device, &pair.node, &finding);
+        self.prober.tell_of_off(device, &finding, &judgement);
         known.take(device, finding, &judgement);
         self.writer.mark(&pair.device, now, patience(device));
         ended
-    }
-}
-
-/// A fleet's findings are written together; a single device's at once.
-fn patience(device: &FenceDevice) -> Duration {
-    match device.spec.node_name {
-        Some(_) => Duration::ZERO,
-        None => Duration::from_secs(2),
     }
 }
 

@@ -20,6 +20,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 mod extent;
+mod silent;
 
 const OTHER: &str = "4c4c4544-0000-4000-8000-00000000000b";
 
@@ -31,6 +32,7 @@ pub(super) fn prober(context: &Context) -> Prober {
         Clock::SYSTEM,
         context.events.clone(),
         Arc::clone(&context.metrics),
+        context.found_off.clone(),
     )
 }
 

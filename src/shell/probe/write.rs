@@ -309,5 +309,13 @@ async fn send(api: Api<FenceDevice>, device: FenceDevice, patch: Value) -> Reply
     Reply { device, outcome }
 }
 
+/// A fleet's findings are written together; a single device's at once.
+pub(super) fn patience(device: &FenceDevice) -> Duration {
+    match device.spec.node_name {
+        Some(_) => Duration::ZERO,
+        None => Duration::from_secs(2),
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -194,6 +194,7 @@ fn an_early_incident_claims_when_the_wait_is_over_whatever_the_clocks_say() {
         condition_status: None,
         unhealthy_since_time: None,
         due_time: None,
+        early_seconds: None,
         requested_by: None,
         reason: None,
     };
@@ -201,6 +202,12 @@ fn an_early_incident_claims_when_the_wait_is_over_whatever_the_clocks_say() {
         trigger.due_time = due;
         let moment = not_before(&trigger, now(100, 1000));
         assert_eq!(moment.as_millis(), expected, "{due:?}");
+    }
+    // One that was opened early waits for as long as it was, at most.
+    trigger.early_seconds = Some(43);
+    for (due, expected) in [(at(1042), 142), (at(990), 100), (at(999_999), 143)] {
+        trigger.due_time = due;
+        assert_eq!(not_before(&trigger, now(100, 1000)).as_secs(), expected);
     }
     // A human's incident waits for nothing, whatever it says.
     trigger.type_ = TriggerType::Manual;

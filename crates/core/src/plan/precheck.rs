@@ -87,6 +87,20 @@ pub(super) fn precheck(r: &Round<'_>, level: &Level) -> Result<(), Refusal> {
     })
 }
 
+/// Do the answers, which allow a claim, say that the machine is off, and does nothing speak against that? A human's word is not asked for before the
+/// policy's wait is over.
+pub(super) fn reads_off(r: &Round<'_>, level: &Level) -> bool {
+    let answers = &r.memory.under_claim.answers;
+    let is_off = |device: &Device| {
+        let reading = verified_reading(device, answers).ok();
+        let is_off = reading.is_some_and(Reading::is_off) && !device.manual;
+        is_off.then_some(()).ok_or(())
+    };
+    against(level.devices.iter(), answers).is_none()
+        && contradicted(r.memory, level).is_none()
+        && judge_level(level, is_off).is_ok()
+}
+
 /// What a look has shown is remembered by the next process, too.
 pub(super) fn note_contradiction(m: &mut Memory, level: &Level) {
     let off = seen_off(m, level);

@@ -74,7 +74,7 @@ pub(super) const CHECKS: &[Guard<ByLevel>] = guards![
     unclaimed::paused, "L5", "the pause after a try that failed";
     unclaimed::unread, "S4", "answers of the last 5 s";
     unclaimed::refused, "S4 S5 S25", "the devices answer for this machine, in ConfirmOnly with Off";
-    unclaimed::not_due, "L1", "the policy's wait is over";
+    unclaimed::not_due, "L1", "the policy's wait is over, or the machine reads Off";
     unclaimed::over_budget, "S13", "there is a place in the budget";
 ];
 

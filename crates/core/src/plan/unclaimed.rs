@@ -6,7 +6,7 @@
 use super::completion::{is_confirmed_down, late_off};
 use super::hydrate::await_foreign_commands;
 use super::level::{Failure, names};
-use super::precheck::{Refusal, note_contradiction, precheck};
+use super::precheck::{Refusal, note_contradiction, precheck, reads_off};
 use super::round::Round;
 use super::superseded::{self, held_by_other_fence};
 use super::tries::{ROUND_PAUSE_MAX, fail, in_trouble, not_failed, note_devices, order};
@@ -250,7 +250,7 @@ pub(super) fn refused(r: &mut Round<'_>, _: &NodeView, level: &Level) -> Option<
     Some(in_trouble(r.memory, waits))
 }
 
-/// The devices can see it through, and the policy's wait is not over.
+/// The devices can see it through, and the policy's wait is not over. It guards against breaks of the network, and a machine that is off is none.
 pub(super) fn not_due(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Option<Decision> {
     // The failures count on: a device that answers once and never proves anything has failed too. A contradiction is shown until a
     // proof has settled it.
@@ -268,7 +268,8 @@ pub(super) fn not_due(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Opti
         r.memory.tries.since = None;
     }
     not_failed(r.memory);
-    if r.observed.hold.is_some() || r.moment.now >= decide_at {
+    let is_over = r.moment.now >= decide_at || is_off_early(r, level);
+    if r.observed.hold.is_some() || is_over {
         return None;
     }
     let message = format!(
@@ -277,6 +278,11 @@ pub(super) fn not_due(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Opti
         node.name
     );
     Some(wait(Stage::Checking, message).until(decide_at))
+}
+
+/// May the rest of the policy's wait be skipped?
+fn is_off_early(r: &Round<'_>, level: &Level) -> bool {
+    r.settings.claims_off_early && reads_off(r, level)
 }
 
 /// The devices can see it through, and there is no place in the budget.
@@ -317,14 +323,21 @@ pub(super) fn claim(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decisi
         Require::Any => (format!("level {}", level.name), true),
         Require::All => (names(level), level.devices.len() == 1),
     };
-    let says = match (r.settings.mode(), is_one) {
+    let left = r.settings.not_before.saturating_sub(r.moment.now);
+    let is_early = left > CLAIM_AHEAD;
+    let is_off = is_early || r.settings.mode() == FenceMode::ConfirmOnly;
+    let says = match (is_off, is_one) {
         _ if level.is_manual() => "is valid",
-        (FenceMode::ConfirmOnly, true) => "reads Off",
-        (FenceMode::ConfirmOnly, false) => "read Off",
-        (_, true) => "answers for this machine",
-        (_, false) => "answer for this machine",
+        (true, true) => "reads Off",
+        (true, false) => "read Off",
+        (false, true) => "answers for this machine",
+        (false, false) => "answer for this machine",
     };
-    let message = format!("{who} {says}: claiming Node {}", node.name);
+    let early = match is_early {
+        true => format!(" {} s early", left.as_secs()),
+        false => String::new(),
+    };
+    let message = format!("{who} {says}: claiming Node {}{early}", node.name);
     let value = taint::claim_value(&r.settings.fence, &r.moment.nonce);
     r.memory.claim = Some(OwnClaim {
         value: value.clone(),
@@ -338,7 +351,11 @@ pub(super) fn claim(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decisi
     }
     note_devices(r);
     await_foreign_commands(r.settings, r.memory, r.moment.now);
-    let patch = taint::claim(node, &value, &r.moment.date, r.settings.not_before);
+    let valid_from = match is_early {
+        true => r.moment.now,
+        false => r.settings.not_before,
+    };
+    let patch = taint::claim(node, &value, &r.moment.date, valid_from);
     act(Effect::Claim(patch), Stage::Claiming, message)
 }
 

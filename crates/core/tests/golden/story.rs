@@ -158,7 +158,9 @@ pub fn set(settings: &mut Settings, line: &str) -> Result<(), String> {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     match (word, rest) {
         ("due", at) => {
-            settings.not_before = seconds(at)?;
+            let early = at.strip_suffix(" unless off");
+            settings.claims_off_early = early.is_some();
+            settings.not_before = seconds(early.unwrap_or(at))?;
             settings.condition = Some(HeldCondition {
                 type_: "Ready".to_owned(),
                 status: "Unknown".to_owned(),

@@ -63,6 +63,7 @@ pub fn settings(incident: &Incident, facts: u8) -> Settings {
         human: false,
         adopted: false,
         not_before: Duration::ZERO,
+        claims_off_early: false,
         condition: None,
         procedure: incident.procedure(),
         power_on: incident.turns_on.then(turned_on::wanted),

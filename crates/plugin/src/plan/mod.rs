@@ -224,6 +224,7 @@ fn course<'a>(facts: &Facts, grace: Known, judged: &'a Judged<'a>, pods: &[PodPl
         policy: judged.policy.map(|it| (name, &it.spec)),
         mode: verdict.mode.unwrap_or(FenceMode::Observe),
         wait: judged.wait.clone(),
+        reads_off: judged.reads_off,
         delay: judged.delay.clone(),
         takeover: is_leader.then(|| facts.lease_seconds.unwrap_or(TAKEOVER.0) + TAKEOVER.1),
         passed_over: judged.passed_over,

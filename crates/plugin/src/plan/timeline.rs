@@ -5,7 +5,9 @@
 //! neither has what comes after it.
 
 use super::pods::Marks;
-use fencing_api::policy::{FenceMode, NodeFencingPolicySpec, PodDeletion, RecoveryStrategy};
+use fencing_api::policy::{
+    DurationPolicy, FenceMode, NodeFencingPolicySpec, PodDeletion, RecoveryStrategy,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -16,6 +18,8 @@ const RENEWAL: f64 = 10.0;
 /// Time between two looks of node-lifecycle (`--node-monitor-period`). One of them notes the last renewal, another that it is too old, so that
 /// two of them may come on top (`tryUpdateNodeHealth`, upstream's `pkg/controller/nodelifecycle/node_lifecycle_controller.go`, v1.36).
 const MONITOR: f64 = 5.0;
+/// From a node's silence until its device has been read Off, a guess: most BMCs answer within it.
+const LOOK: f64 = 2.0;
 /// From the policy's deadline to the claim, measured (docs/figures.md).
 const CLAIM: f64 = 0.01;
 /// From the claim until one pod is being deleted, measured (docs/figures.md).
@@ -114,6 +118,8 @@ pub struct Course<'a> {
     pub mode: FenceMode,
     /// How long the policy waits, and for which condition; none: for none that a dead machine shows.
     pub wait: Option<(f64, String)>,
+    /// The level that works reads the machine itself, so that it reads Off by then.
+    pub reads_off: bool,
     /// Seconds from the power loss until another wait of the policy is over, and which.
     pub delay: Option<(f64, String)>,
     /// The leader is on the node: how long another replica takes to take over.
@@ -242,10 +248,19 @@ fn detected(sum: &mut Sum, course: &Course<'_>) {
         );
         sum.step("Takeover", known(rest, Basis::Default, because));
     }
-    if let (Some((name, _)), Some((wait, condition))) = (course.policy, &course.wait) {
-        let because =
-            format!("`unhealthyConditions[].durationSeconds` of policy {name} for {condition}");
-        sum.step("PolicyWait", known(*wait, Basis::Policy, because));
+    if let (Some((name, spec)), Some((wait, condition))) = (course.policy, &course.wait) {
+        let skips = spec.duration_policy == DurationPolicy::SkipIfOff && course.reads_off;
+        if skips && course.mode != FenceMode::Observe {
+            let because = format!(
+                "a device reads Off, estimated: the {wait} s of policy {name} for {condition} are not waited for (`durationPolicy: SkipIfOff`)"
+            );
+            let look = known(LOOK.min(*wait), Basis::Assumed, because);
+            sum.between("ReadOff", look, (0.0, *wait));
+        } else {
+            let because =
+                format!("`unhealthyConditions[].durationSeconds` of policy {name} for {condition}");
+            sum.step("PolicyWait", known(*wait, Basis::Policy, because));
+        }
     }
     let at = sum.at.unwrap_or_default();
     if let Some((until, words)) = course.delay.as_ref().filter(|(until, _)| *until > at) {

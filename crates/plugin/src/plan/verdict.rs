@@ -139,6 +139,8 @@ pub struct Judged<'a> {
     pub policy: Option<&'a NodeFencingPolicy>,
     /// How long it waits, in seconds, and for which condition.
     pub wait: Option<(f64, String)>,
+    /// The first level with devices is ready, and reads the machine itself.
+    pub reads_off: bool,
     /// Seconds until another wait of it is over, and which.
     pub delay: Option<(f64, String)>,
     /// How long levels may be tried before the one that is ready.

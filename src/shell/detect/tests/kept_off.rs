@@ -1,6 +1,7 @@
 //! Of which nodes no incident is opened, because their policy is paused or because of what the Node says.
 
 use super::*;
+use jiff::SignedDuration;
 
 /// The reason of a node that is left alone, as its policy and the metrics show it.
 fn kept_off(lab: &Lab) -> Vec<&'static str> {

@@ -1,7 +1,9 @@
 //! With what an incident is opened while a window is open, and when the next look is due.
 
 use super::*;
+use crate::shell::detect::wanted::PAUSE_LOOK;
 use fencing_core::outage::fence_name;
+use fencing_core::window::Effective;
 use jiff::{Timestamp, ToSpan, tz::TimeZone};
 
 /// A window of each day from this moment on, for so many hours.

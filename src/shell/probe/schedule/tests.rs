@@ -249,3 +249,36 @@ fn no_two_probes_are_begun_at_the_same_time() {
     pace.begun(at(5));
     assert!(pace.next() > at(5) && pace.next() < at(6));
 }
+
+/// A machine whose Node has fallen silent may have lost its power: it is looked at now, and ever less often after that.
+#[test]
+fn a_silent_node_s_machine_is_looked_at_at_once_and_then_ever_less_often() {
+    let (mut schedule, number) = begun(wanted("w1"));
+    schedule.ended(&pair("w1"), number, Ended::Well, at(0));
+    let silent = Wanted {
+        node_ready: false,
+        ..wanted("w1")
+    };
+    let mut now = at(100);
+    schedule.want(vec![silent.clone()], now);
+    for expected in [10, 20, 40, 80, 160, 300, 300] {
+        let (_, number) = schedule.take_due(now).expect("due");
+        // Another look at the caches is no other silence.
+        schedule.want(vec![silent.clone()], now);
+        schedule.ended(&pair("w1"), number, Ended::Well, now);
+        let due = schedule.next_due().expect("queued");
+        let pause = (due - now).as_secs_f64();
+        let bound = f64::from(expected) * 0.11;
+        assert!((f64::from(expected) - pause).abs() <= bound, "{pause}");
+        now = due;
+    }
+    // Another silence begins anew, and so does another process.
+    schedule.want(vec![wanted("w1")], now);
+    schedule.want(vec![silent.clone()], now);
+    assert!(schedule.take_due(now).is_some());
+    let known = Wanted {
+        known_well: true,
+        ..silent
+    };
+    assert!(begun(known).0.next_due().is_none());
+}

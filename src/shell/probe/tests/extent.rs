@@ -57,8 +57,8 @@ fn a_list_will_do_once_the_device_has_shown_on_in_this_boot() {
         waited: now,
     };
     let shown = Some(control("boot-1", PowerState::On));
-    let of = |known: &Known| extent(&device, Some(known), "boot-1", now);
-    assert_eq!(extent(&device, None, "boot-1", now), Extent::Whole);
+    let of = |known: &Known| extent(&device, Some(known), Some("boot-1"), now);
+    assert_eq!(extent(&device, None, Some("boot-1"), now), Extent::Whole);
     assert_eq!(of(&known(None, Ok(answer()))), Extent::Needed);
     assert_eq!(of(&known(shown.clone(), Ok(answer()))), Extent::Listed);
     assert_eq!(
@@ -79,7 +79,7 @@ fn a_list_will_do_once_the_device_has_shown_on_in_this_boot() {
     let well = known(shown, Ok(answer()));
     let an_hour = now + CLOCK_PERIOD;
     assert_eq!(
-        extent(&device, Some(&well), "boot-1", an_hour),
+        extent(&device, Some(&well), Some("boot-1"), an_hour),
         Extent::Whole
     );
     let request = (
@@ -87,5 +87,8 @@ fn a_list_will_do_once_the_device_has_shown_on_in_this_boot() {
         "2026-11-29T01:00:00Z".to_owned(),
     );
     device.metadata.annotations = Some([request].into());
-    assert_eq!(extent(&device, Some(&well), "boot-1", now), Extent::Whole);
+    assert_eq!(
+        extent(&device, Some(&well), Some("boot-1"), now),
+        Extent::Whole
+    );
 }

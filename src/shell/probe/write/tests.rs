@@ -25,6 +25,7 @@ fn writer(cluster: &Cluster) -> (Writer, Publisher) {
         Clock::SYSTEM,
         events,
         metrics,
+        context.found_off.clone(),
     );
     (Writer::new(Arc::new(prober)), publisher)
 }
@@ -296,11 +297,12 @@ fn a_device_s_clock_is_read_now_and_then() {
         clock: Some((at, None)),
         ..Known::default()
     };
-    let look =
-        |device: &FenceDevice, at: Duration| extent(device, Some(&read_at(at)), "boot-1", now);
+    let look = |device: &FenceDevice, at: Duration| {
+        extent(device, Some(&read_at(at)), Some("boot-1"), now)
+    };
     let read_ago = |ago: Duration| look(&device(json!({})), now - ago);
     assert_eq!(
-        extent(&device(json!({})), None, "boot-1", now),
+        extent(&device(json!({})), None, Some("boot-1"), now),
         Extent::Whole
     );
     assert_eq!(read_ago(CLOCK_PERIOD), Extent::Whole);

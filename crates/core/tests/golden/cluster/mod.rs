@@ -93,6 +93,7 @@ impl World {
             human: false,
             adopted: false,
             not_before: Duration::ZERO,
+            claims_off_early: false,
             condition: None,
             procedure,
             power_on: None,

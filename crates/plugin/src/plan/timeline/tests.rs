@@ -15,6 +15,7 @@ fn course(spec: &NodeFencingPolicySpec, mode: FenceMode) -> Course<'_> {
         policy: Some(("databases", spec)),
         mode,
         wait: Some((60.0, "Ready=Unknown".to_owned())),
+        reads_off: false,
         delay: None,
         takeover: None,
         passed_over: 0.0,
@@ -226,4 +227,24 @@ fn levels_that_are_not_ready_cost_their_time_before_the_claim() {
     let (timeline, _) = predict(&course);
     assert!(near(step(&timeline, "EarlierLevels").least_seconds, 0.0));
     assert!(near(step(&timeline, "Claim").at_seconds, 200.0 + CLAIM));
+}
+
+/// A machine that is off is not waited for, where the policy and the device allow it.
+#[test]
+fn the_wait_is_skipped_where_the_machine_is_read_off() {
+    let takes = |policy: &str, reads_off: bool, mode: FenceMode| {
+        let spec = spec(json!({"durationPolicy": policy}));
+        let course = Course {
+            reads_off,
+            ..course(&spec, mode)
+        };
+        let (timeline, _) = predict(&course);
+        (timeline.steps[1].step, timeline.steps[1].most_seconds)
+    };
+    let waits = ("PolicyWait", Some(60.0));
+    let mode = FenceMode::PowerOff;
+    assert_eq!(takes("SkipIfOff", true, mode), ("ReadOff", Some(60.0)));
+    assert_eq!(takes("SkipIfOff", false, mode), waits);
+    assert_eq!(takes("Always", true, mode), waits);
+    assert_eq!(takes("SkipIfOff", true, FenceMode::Observe), waits);
 }

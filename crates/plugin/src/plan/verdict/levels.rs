@@ -28,6 +28,13 @@ pub(super) fn by_devices(
     for it in protection.levels {
         if first_ready.is_none() && it.is_ready {
             first_ready = Some(it.devices.iter().all(|it| it.spec.reads() == Reads::Human));
+            let is_machine = |it: &&FenceDevice| {
+                matches!(
+                    it.spec.reads(),
+                    Reads::Bmc | Reads::Instance | Reads::Unnamed
+                )
+            };
+            judged.reads_off = judged.passed_over == 0.0 && it.devices.iter().all(is_machine);
         } else if first_ready.is_none() && !it.devices.is_empty() {
             let seconds = it.level.seconds(it.devices.iter().copied());
             judged.passed_over += f64::from(seconds);
