@@ -197,7 +197,7 @@ impl Detector {
                 now: wall_now,
             },
         );
-        let mut wanted = match outlook.incident() {
+        let wanted = match outlook.incident() {
             Ok(wanted) => wanted,
             Err(Obstacle::Refused(_)) => {
                 self.tell_of_refusal(node, policy, &fences);
@@ -210,15 +210,12 @@ impl Detector {
             self.starts.get(&node.name),
             self.last_fences.get(&node.name),
         );
-        let waited = wanted.waited(start, last);
-        let since = wanted.since();
-        if wanted.skips_if_off() && self.context.found_off.is_off(node, since) {
-            wanted.held = since;
-        }
+        let is_off = self.context.found_off.is_off(node, wanted.since());
+        let schedule = wanted.schedule(is_off, start, last);
         Some(Wanted {
-            at: wanted.waited(start, last),
-            waited,
-            delay: wanted.delay(start, last),
+            at: schedule.claim_at,
+            wait_ends: schedule.wait_ends,
+            delay: schedule.delay,
             policy: policy.clone(),
             effective: wanted.effective,
             condition: wanted.condition.clone(),
@@ -294,7 +291,7 @@ impl Detector {
             None => {}
         }
         let devices = self.context.caches.devices_of(&node);
-        let cause = (&wanted.condition, wanted.moment(now));
+        let cause = (&wanted.condition, wanted.claim_due(now));
         let fence = new_fence(&node, &wanted.policy, &wanted.effective, cause, &devices);
         // Whatever is not written now is tried again, and no wait is the reason.
         self.context.delays.over(name);

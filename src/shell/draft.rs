@@ -18,10 +18,10 @@ use kube::ResourceExt;
 
 /// When the node is to be claimed.
 #[derive(Debug, Clone, Copy)]
-pub struct Moment {
-    /// The policy's waits are over.
-    pub due: Timestamp,
-    /// So much of them is left, and is left out as long as the machine is off; none: nothing is left out.
+pub struct Due {
+    /// The policy's waits end.
+    pub time: Timestamp,
+    /// So much of them is left, and is skipped as long as the machine is off; none: nothing is skipped.
     pub early_seconds: Option<u32>,
 }
 
@@ -30,7 +30,7 @@ pub fn new_fence(
     node: &NodeView,
     policy: &NodeFencingPolicy,
     effective: &Effective,
-    (condition, moment): (&UnhealthyCondition, Moment),
+    (condition, due): (&UnhealthyCondition, Due),
     devices: &[FenceDevice],
 ) -> NodeFence {
     let since = node
@@ -41,8 +41,8 @@ pub fn new_fence(
         condition_type: Some(condition.type_.clone()),
         condition_status: Some(condition.status),
         unhealthy_since_time: since,
-        due_time: Some(moment.due),
-        early_seconds: moment.early_seconds,
+        due_time: Some(due.time),
+        early_seconds: due.early_seconds,
         requested_by: None,
         reason: effective.window.is_some().then(|| effective.message()),
     };

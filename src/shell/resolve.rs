@@ -13,7 +13,7 @@ use super::devices::Devices;
 use fencing_api::device::{FenceDevice, Reads};
 use fencing_api::fence::{ApprovalDecision, DesiredState, NodeFence, TriggerType};
 use fencing_api::fence_status::{AttemptAction, AttemptResult, NodeFenceStatus};
-use fencing_api::policy::NodeFencingPolicy;
+use fencing_api::policy::{DurationPolicy, NodeFencingPolicy};
 use fencing_api::settings::{ApprovalMode, FenceLevel, FenceMode, LevelRequirement};
 use fencing_core::control::Control;
 use fencing_core::delay::{HeldCondition, Now, Since};
@@ -22,8 +22,7 @@ use fencing_core::identity::{one_and_the_same, same_device_message};
 use fencing_core::identity_rule::IdentityRule;
 use fencing_core::observed::NodeView;
 use fencing_core::select::serving;
-use fencing_core::settings::ManualConfirmation;
-use fencing_core::settings::{Approval, Record, Settings};
+use fencing_core::settings::{Approval, ManualConfirmation, Record, Settings};
 use fencing_core::verification::{Require, Verification};
 use fencing_core::window::{self, Begun, Effective, Unusable, rank};
 use fencing_core::{delay, select, support, taint};
@@ -93,6 +92,12 @@ impl<'a> Live<'a> {
     }
 }
 
+/// Opened early, by a policy that allows it still (S15).
+fn claims_off_early(fence: &NodeFence, live: Option<&Live<'_>>) -> bool {
+    let allows = |live: &Live<'_>| live.policy.spec.duration_policy == DurationPolicy::SkipIfOff;
+    fence.spec.trigger.early_seconds.is_some() && live.is_none_or(allows)
+}
+
 /// The settings of the incident, as of now. `node` is the Node as last seen, for labels and identity.
 pub fn settings(
     fence: &NodeFence,
@@ -126,7 +131,7 @@ pub fn settings(
         human,
         adopted: spec.trigger.type_ == TriggerType::External,
         not_before: moments.not_before,
-        claims_off_early: spec.trigger.early_seconds.is_some(),
+        claims_off_early: claims_off_early(fence, live),
         condition: HeldCondition::of(&spec.trigger),
         procedure: spec.procedure.clone(),
         power_on: power_on(fence, node, live.map(|live| live.policy), clock::wall()),

@@ -27,6 +27,9 @@ const TAINT_MAX: Duration = Duration::from_millis(1500 + 4 * 250 + 1000);
 /// The same in place of the policy's wait, where the machine is off: the changes are gathered, the device is asked, and the incident is opened.
 const LOOK_MAX: Duration = Duration::from_millis(250 + 4 * 250 + 500);
 
+/// What the readings of one that was opened early span where no command of ours shows what the device says of it.
+const UNSTEADY: Duration = Duration::from_secs(10);
+
 /// Holds what was counted against the bounds.
 pub fn judge(stage: &Stage) {
     let tally = stage.judge.tally();
@@ -105,7 +108,11 @@ fn soon(world: &World, course: &Course, plan: &Plan) -> Option<String> {
         true => LOOK_MAX,
         false => Duration::from_secs(plan.wait),
     };
-    let bound = wait + Duration::from_secs(plan.read_period) + TAINT_MAX;
+    let window = match plan.skips_if_off() && plan.mode == "ConfirmOnly" {
+        true => UNSTEADY.max(Duration::from_secs(plan.read_period)),
+        false => Duration::from_secs(plan.read_period),
+    };
+    let bound = wait + window + TAINT_MAX;
     // A budget that is used up holds the next one; and what begins too late may not be over when the machine is turned on.
     let is_early = course.opened + bound < WARM_UP + plan.trouble;
     if plan.outages > plan.concurrent || !is_early {

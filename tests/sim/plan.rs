@@ -127,7 +127,7 @@ impl Plan {
             "spec": {
                 "nodeSelector": {},
                 "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "durationSeconds": self.wait}],
-                "durationPolicy": if self.skips_if_off() { "SkipIfOff" } else { "Always" },
+                "durationPolicy": if self.skips_if_off() { "SkipIfOff" } else { "Wait" },
                 "fence": {
                     "mode": self.mode,
                     "levels": [{"name": "bmc", "retryPeriodSeconds": 2, "timeoutSeconds": 60}],

@@ -202,7 +202,7 @@ pub enum IdentityCheck {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProbeSettings {
-    /// Pause between two probes, in seconds. For one at once, annotate the FenceDevice with `nodefencing.io/probe-requested-at` and the
+    /// Pause between two probes, in seconds. While the Node is not Ready the first pauses are shorter: 10 s, 20 s and so on. For one at once, annotate the FenceDevice with `nodefencing.io/probe-requested-at` and the
     /// current time (RFC 3339).
     #[schemars(range(min = 30, max = 86_400))]
     pub period_seconds: u32,

@@ -248,13 +248,13 @@ pub struct Trigger {
     #[schemars(schema_with = "crd::time")]
     pub unhealthy_since_time: Option<Timestamp>,
 
-    /// When it will have held for the policy's duration: the node is not claimed before, unless `earlySeconds` is set and its machine is off.
+    /// When the policy's waits end. The node is not claimed before, unless `earlySeconds` is set and its devices read Off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crd::time")]
     pub due_time: Option<Timestamp>,
 
-    /// How long before `dueTime` this was created, in seconds, because a FenceDevice read Off (`durationPolicy: SkipIfOff`). Absent where
-    /// the policy's wait was over.
+    /// Seconds that were left until `dueTime` when this was created because a FenceDevice read Off (`durationPolicy: SkipIfOff`). Absent where it
+    /// was created when it was due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86_400))]
     pub early_seconds: Option<u32>,

@@ -118,7 +118,8 @@ pub struct NodeFencingPolicySpec {
     )]
     pub unhealthy_conditions: Vec<UnhealthyCondition>,
 
-    /// Whether `durationSeconds` is waited for where a FenceDevice reads that the machine is off.
+    /// `SkipIfOff` claims a node before its `durationSeconds` are over if the devices of a level read Off; `Wait` never does. Mode `Observe` always
+    /// waits, and a manual confirmation and a storage skip nothing. The proof is the same.
     #[serde(default)]
     pub duration_policy: DurationPolicy,
 
@@ -165,7 +166,7 @@ pub struct UnhealthyCondition {
     /// Status of the node condition that counts as unhealthy.
     pub status: ConditionStatus,
 
-    /// How long the condition must have had this status, in seconds. `durationPolicy` says where that is not waited for.
+    /// How long the condition must have had this status, in seconds. `durationPolicy` says when the rest of it is skipped.
     #[schemars(range(min = 10, max = 86_400))]
     pub duration_seconds: u32,
 }
@@ -173,12 +174,11 @@ pub struct UnhealthyCondition {
 /// For which machines the operator waits until an unhealthy condition has lasted for its duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum DurationPolicy {
-    /// For all but those that are off: a machine without power is no break of the network. The devices of a level have to read Off while the
-    /// condition lasts, each by the identity and the positive control that a proof takes. The proof itself is the same.
+    /// For all but those that the devices of a level read Off while the condition lasts: a machine without power is no break of the network.
     #[default]
     SkipIfOff,
     /// For all machines.
-    Always,
+    Wait,
 }
 
 /// One condition by default: the kubelet has been silent for a minute.

@@ -57,18 +57,20 @@ impl Since {
 /// because a machine that read Off then is claimed without another look.
 pub const AHEAD: Duration = Duration::from_secs(1);
 
-/// When (time since boot) the node may be claimed whose machine is not known to be off. At most [`AHEAD`] away, or as much as the incident was opened
-/// early, whatever the clocks say; exactly that where nobody wrote it down, because an older CustomResourceDefinition drops the field.
+/// When (time since boot) the node may be claimed whose machine is not known to be off. At most [`AHEAD`] away, whatever the clocks say; exactly
+/// that where nobody wrote it down, because an older CustomResourceDefinition drops the field. For one that was opened early no wall clock is asked:
+/// what was left of the wait begins anew with each process.
 pub fn not_before(trigger: &Trigger, now: Now) -> Duration {
     if trigger.type_ != TriggerType::NodeCondition {
         return now.boot;
     }
-    let early = trigger.early_seconds.map(u64::from);
-    let ahead_max = early.map_or(AHEAD, |early| Duration::from_secs(early).max(AHEAD));
-    let ahead = trigger.due_time.map_or(ahead_max, |due| {
+    if let Some(early) = trigger.early_seconds {
+        return now.boot + Duration::from_secs(early.into());
+    }
+    let ahead = trigger.due_time.map_or(AHEAD, |due| {
         Duration::try_from(due.duration_since(now.wall)).unwrap_or_default()
     });
-    now.boot + ahead.min(ahead_max)
+    now.boot + ahead.min(AHEAD)
 }
 
 /// The node condition that began the incident.

@@ -62,6 +62,17 @@ pub struct Wanted<'a> {
     pub held: Duration,
 }
 
+/// When the node is claimed that a policy wants something of (times since boot).
+#[derive(Debug)]
+pub struct Schedule {
+    /// At the earliest.
+    pub claim_at: Duration,
+    /// All waits of the policy end. Later than `claim_at` where one is skipped.
+    pub wait_ends: Duration,
+    /// Another wait than the condition's own, which ends later.
+    pub delay: Option<Delay>,
+}
+
 impl<'a> Outlook<'a> {
     /// The incident that is to be opened.
     ///
@@ -82,16 +93,30 @@ impl Wanted<'_> {
         self.held.saturating_sub(duration)
     }
 
-    /// Is the condition's duration not waited for where the machine is off? What only observes has nothing to begin with.
+    /// Is the condition's duration skipped where the machine is off? What only observes has nothing to begin with.
     pub fn skips_if_off(&self) -> bool {
         let policy = self.policy.spec.duration_policy;
         policy == DurationPolicy::SkipIfOff && self.effective.mode != FenceMode::Observe
     }
 
-    /// When all waits of the policy are over (time since boot).
-    pub fn waited(&self, start: Option<&Start>, last: Option<&LastFence>) -> Duration {
-        self.delay(start, last)
-            .map_or(self.held, |delay| delay.until)
+    /// When its node is claimed, whose machine is off or not.
+    pub fn schedule(
+        &self,
+        is_off: bool,
+        start: Option<&Start>,
+        last: Option<&LastFence>,
+    ) -> Schedule {
+        let delay = delay::delay(&self.policy.spec, start, last);
+        let after = |held: Duration| delay.as_ref().map_or(held, |it| it.until.max(held));
+        let held = match is_off && self.skips_if_off() {
+            true => self.since(),
+            false => self.held,
+        };
+        Schedule {
+            claim_at: after(held),
+            wait_ends: after(self.held),
+            delay: delay.filter(|delay| delay.until > held),
+        }
     }
 
     /// Another wait of the policy that ends later; none: the condition's own is the longest.

@@ -72,7 +72,7 @@ pub fn timeline(fence: &NodeFence) -> Vec<Moment> {
     let became = format!("Node {} became {}", fence.spec.node_name, condition(fence));
     add(trigger.unhealthy_since_time, Kind::Unhealthy, &became);
     add(fences::created(fence), Kind::Opened, &opened(fence));
-    add(trigger.due_time, Kind::Due, "the policy's wait was over");
+    add(waited(fence), Kind::Due, "the policy's wait was over");
     for it in words_of_people(fence) {
         add(Some(it.time), it.kind, &it.words);
     }
@@ -104,6 +104,21 @@ pub fn timeline(fence: &NodeFence) -> Vec<Moment> {
     // The API keeps whole seconds: within one, moments stand in the order in which they come about, the same one each time.
     all.sort_by_key(|it| it.time);
     all
+}
+
+/// When the policy's wait was over. One that was opened early has waited only if nothing was done before.
+fn waited(fence: &NodeFence) -> Option<Timestamp> {
+    let (trigger, status) = (&fence.spec.trigger, fence.status.as_ref());
+    let proven = status.and_then(|it| it.evidence.as_ref());
+    let asked = status.into_iter().flat_map(|it| &it.attempts);
+    let acted = proven
+        .map(|it| it.quiesced_time)
+        .into_iter()
+        .chain(asked.map(|it| it.start_time))
+        .min();
+    let has_waited = |due: &Timestamp| acted.is_some_and(|acted| acted >= *due);
+    let is_early = trigger.early_seconds.is_some();
+    trigger.due_time.filter(|due| !is_early || has_waited(due))
 }
 
 /// What people have said of it, oldest first: their answer, their word that the machine has no power, and that they let go of it.
@@ -168,7 +183,12 @@ fn opened(fence: &NodeFence) -> String {
     let user = trigger.requested_by.as_deref().unwrap_or_default();
     let reason = trigger.reason.as_deref().unwrap_or_default();
     match trigger.type_ {
-        TriggerType::NodeCondition => format!("policy {policy} opened the incident"),
+        TriggerType::NodeCondition => match trigger.early_seconds {
+            Some(early) => format!(
+                "policy {policy} opened the incident {early} s early, because a device read Off"
+            ),
+            None => format!("policy {policy} opened the incident"),
+        },
         TriggerType::Manual => format!("{user} requested to fence Node {node}: {reason}"),
         TriggerType::External => {
             format!("a taint of the operator was found on Node {node} without its record")

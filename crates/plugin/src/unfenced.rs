@@ -160,7 +160,11 @@ fn due<'a>(
     let (at, why) = delay.map_or_else(
         || {
             let (name, seconds) = (named_condition(condition), condition.duration_seconds);
-            let why = format!("{name} has to last {seconds} s (`unhealthyConditions`)");
+            let sooner = match wanted.skips_if_off() {
+                true => ", unless a device reads Off (`durationPolicy`)",
+                false => "",
+            };
+            let why = format!("{name} has to last {seconds} s (`unhealthyConditions`){sooner}");
             (wanted.held, why)
         },
         |delay| (delay.until, delay.message),

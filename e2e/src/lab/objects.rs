@@ -46,8 +46,8 @@ impl Lab {
         )
     }
 
-    /// A policy for all nodes with the shortest times the API allows, but for its level's, which a laden machine needs; `changes` are
-    /// merged over its spec.
+    /// A policy for all nodes with the shortest times the API allows, but for its level's, which a laden machine needs, and without the short cut for
+    /// machines that are off, so that there is time to act before the claim; `changes` are merged over its spec.
     pub async fn policy(&self, mode: &str, changes: Value) -> Result<()> {
         self.policy_named("lab", mode, changes).await
     }
@@ -57,6 +57,7 @@ impl Lab {
         let mut spec = json!({
             "nodeSelector": {},
             "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "durationSeconds": 10}],
+            "durationPolicy": "Wait",
             "fence": {
                 "mode": mode,
                 "levels": [{"name": "bmc", "retryPeriodSeconds": 1, "timeoutSeconds": 60}],

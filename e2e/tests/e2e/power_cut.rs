@@ -103,3 +103,61 @@ async fn simulated_node_power_cut_moves_the_volume() -> Result<()> {
 async fn real_node_power_cut_moves_the_volume() -> Result<()> {
     power_cut_moves_the_volume(Kind::Real).await
 }
+
+/// L1: the policy waits for ten minutes, and for no machine that is off.
+async fn off_is_not_waited_for(kind: Kind, mode: &str) -> Result<()> {
+    let Some(lab) = Lab::start_if_available(Setup::new("off-early", 2).on(kind)).await? else {
+        return Ok(());
+    };
+    let operator = lab.operator().await?;
+    lab.wait_protected().await?;
+    let patient = json!({
+        "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "durationSeconds": 600}],
+        "durationPolicy": "SkipIfOff",
+    });
+    lab.policy(mode, patient).await?;
+    lab.workloads
+        .stateful_set("db", &Template::default())
+        .await?;
+    let pod = lab.workloads.wait_running("db-0", LIMIT).await?;
+    let node = node_of(&pod).to_owned();
+    let rig = lab.rig_of(&node)?;
+
+    let (cut, cut_at) = (Instant::now(), Timestamp::now());
+    rig.machine.set_power(false);
+    lab.workloads
+        .wait_running_elsewhere("db-0", &node, LIMIT)
+        .await?;
+    let running = (cut.elapsed(), Timestamp::now());
+    let fence = lab.wait_stage(&node, "Recovered").await?;
+    let unknown = lab.control_plane.audit().became_unknown(&node, cut_at)?;
+    eprintln!(
+        "{mode}: Running elsewhere {:.1} s after the power cut, {:.1} s after Ready=Unknown",
+        running.0.as_secs_f64(),
+        running.1.duration_since(unknown.answered).as_secs_f64()
+    );
+    let early = fence.data["spec"]["trigger"]["earlySeconds"].as_u64();
+    ensure!(
+        early.is_some_and(|early| (400..=600).contains(&early)),
+        "{early:?} s early"
+    );
+
+    rig.machine.set_power(true);
+    lab.wait_node(&node, "the quarantine is lifted", |node| {
+        !has_taint(node, QUARANTINE)
+    })
+    .await?;
+    lab.silent_after_proof(&fence).await?;
+    operator.check()?;
+    lab.verdict().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn simulated_node_whose_machine_is_off_is_not_waited_for() -> Result<()> {
+    off_is_not_waited_for(Kind::Simulated, "PowerOff").await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_node_whose_machine_is_off_is_not_waited_for() -> Result<()> {
+    off_is_not_waited_for(Kind::Real, "ConfirmOnly").await
+}

@@ -1,6 +1,6 @@
 //! An incident that is to be opened, and when.
 
-use super::super::draft::Moment;
+use super::super::draft::Due;
 use fencing_api::policy::{NodeFencingPolicy, UnhealthyCondition};
 use fencing_core::delay::{Delay, Now};
 use fencing_core::exclusions::Exclusion;
@@ -22,7 +22,7 @@ pub(super) struct Wanted {
     /// When the node is to be claimed (time since boot).
     pub at: Duration,
     /// When all waits of the policy are over (time since boot). Later than `at` where the machine is off.
-    pub waited: Duration,
+    pub wait_ends: Duration,
     /// Why not as soon as the condition has held for its duration.
     pub delay: Option<Delay>,
     /// Why it is not to be opened all the same.
@@ -32,7 +32,11 @@ pub(super) struct Wanted {
 impl Wanted {
     /// When the incident is to be opened (time since boot).
     pub fn opens(&self) -> Duration {
-        opens(self.effective.mode, self.at)
+        match self.at < self.wait_ends {
+            // It is claimed as soon as the machine reads Off, and not before.
+            true => self.at,
+            false => opens(self.effective.mode, self.at),
+        }
     }
 
     /// Does the node show the condition?
@@ -42,13 +46,13 @@ impl Wanted {
     }
 
     /// When the waits are over, and how much of them is left out.
-    pub fn moment(&self, now: Now) -> Moment {
-        let ahead = self.waited.saturating_sub(now.boot);
+    pub fn claim_due(&self, now: Now) -> Due {
+        let ahead = self.wait_ends.saturating_sub(now.boot);
         let due = SignedDuration::try_from(ahead).unwrap_or_default();
         let seconds = u32::try_from(ahead.as_millis().div_ceil(1000)).unwrap_or(u32::MAX);
-        Moment {
-            due: now.wall.saturating_add(due).unwrap_or(now.wall),
-            early_seconds: (self.at < self.waited && seconds > 0).then_some(seconds),
+        Due {
+            time: now.wall.saturating_add(due).unwrap_or(now.wall),
+            early_seconds: (self.at < self.wait_ends && seconds > 0).then_some(seconds),
         }
     }
 

@@ -216,10 +216,10 @@ impl Round<'_> {
 
     async fn wait(&mut self, wake: Option<Duration>, now: Duration) -> Next {
         let since = self.incident.memory.stage.map_or(now, |(_, since)| since);
-        // While the policy's wait lasts nothing happens that is worth a write.
-        let since = match self.incident.memory.is_due {
-            true => since,
-            false => since.max(self.incident.moments.not_before),
+        // In the moment until the policy's wait ends nothing happens that is worth a write, unless it was opened long before.
+        let since = match self.fence.spec.trigger.early_seconds {
+            Some(_) => since,
+            None => since.max(self.incident.moments.not_before),
         };
         let old_enough = now.saturating_sub(since) >= STAGE_WRITE_AFTER;
         if old_enough && self.worth_writing() {

@@ -164,7 +164,10 @@ impl Schedule {
                     slot.fenced = wanted.fenced;
                     slot.period = wanted.period;
                     slot.requested = wanted.requested.or(slot.requested);
+                    // A Node that flaps is no reason for a login each time.
+                    let soon = slot.ended.map_or(now, |ended| now.max(ended + BUSY_PAUSE));
                     let due = match turned || ready_now || freed_now || sooner {
+                        true if turned && !ready_now && !freed_now => Some(soon),
                         true => Some(now),
                         false => asked.then(|| slot.request_due(&wanted, now)),
                     };

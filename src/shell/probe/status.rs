@@ -84,7 +84,7 @@ pub fn render(
     // Of a fleet the node that has waited longest: whoever asks for a probe waits for each of them.
     let probed = rows.iter().filter(|row| !row.fenced);
     let times = probed.filter_map(|row| Some(row.finding?.at));
-    status.last_probe_time = times.min().max(old.last_probe_time);
+    status.last_probe_time = times.min().max(old.last_probe_time).map(|it| it.min(now));
     let successes = rows.iter().filter_map(|row| row.last_success);
     status.last_success_time = successes.max().or(old.last_success_time);
     let not_ready = || judged.iter().filter(|(_, one)| one.ready.status != True);

@@ -11,6 +11,7 @@ use super::level::names;
 use super::pace::{READ_PACE, poll_again};
 use super::phase::holds;
 use super::power_off::{power_off, renewed};
+use super::precheck::reads_off;
 use super::round::Round;
 use super::span::{self, LEASE_RENEWAL_MAX};
 use super::tries::{
@@ -57,7 +58,7 @@ pub(super) fn condition_broken(
     if let Some(message) = broken(r, node) {
         return Some(abort(r.memory, node, claim, Stage::Aborted, message));
     }
-    r.memory.is_due = true;
+    r.memory.is_due |= !r.is_early();
     None
 }
 
@@ -137,6 +138,27 @@ pub(super) fn kubelet_back(
     level: &Level,
 ) -> Option<Decision> {
     is_turned_off(r, level).then(|| renewed(r, node))?
+}
+
+/// Claimed early, because its machine was off: one that has power by now is waited for like any other one.
+pub(super) fn no_longer_off(
+    r: &mut Round<'_>,
+    node: &NodeView,
+    claim: &str,
+    level: &Level,
+) -> Option<Decision> {
+    let is_asked = !r.memory.under_claim.answers.is_empty();
+    let is_sent = r.memory.commands.attempt.is_some() || !is_turned_off(r, level);
+    if !r.is_early() || !is_asked || is_sent || reads_off(r, level) {
+        return None;
+    }
+    r.memory.under_claim.answers.clear();
+    let message = format!(
+        "{} no longer reads Off, and the policy's wait is not over: claim of Node {} removed",
+        names(level),
+        node.name
+    );
+    Some(give_back(r.memory, node, claim, Stage::Checking, message))
 }
 
 /// The off is not sent, or not answered.
@@ -274,7 +296,7 @@ fn take_over(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision {
     }
     r.memory.rival_until = None;
     // The claim that stands was due when it was written.
-    r.memory.is_due = true;
+    r.memory.is_due |= !r.is_early();
     r.memory
         .forget_claim(r.moment.now + r.settings.late_effect());
     // With which Lease the node was claimed is not known: it may have been renewed since.

@@ -23,7 +23,7 @@ pub(super) fn hydrate(settings: &Settings, memory: &mut Memory, now: Duration) {
         return;
     }
     memory.record_read = true;
-    memory.is_due = settings.record.due;
+    memory.is_due = settings.record.due && !settings.claims_off_early;
     // What has proven the machine down is what has to read off at the release, whatever serves the node by now (S15).
     for (level, devices) in &settings.record.proven_by {
         let claimed = memory.under_claim.devices_claimed.entry(level.clone());

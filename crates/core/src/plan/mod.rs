@@ -84,13 +84,12 @@ pub fn step(
         moment,
     };
     let mut decision = decide(&mut round);
-    let is_waiting = !round.memory.is_due;
     report::name_off_left_behind(&round, &mut decision);
     report::note_stage(&mut round, &decision);
     report::set_deadline(&round, &mut decision);
     overdue(settings, observed, &mut decision, moment.now);
     // A node that comes back within the policy's wait needs no attention.
-    if is_waiting && moment.now < settings.not_before {
+    if moment.now < settings.not_before && decision.stage == Stage::Checking {
         decision.escalation = None;
     }
     report::call_for_confirmation(&round, &mut decision);

@@ -67,7 +67,7 @@ pub fn needs(settings: &Settings, memory: &Memory, node: Option<&NodeView>) -> N
         Some(NodePhase::Claimed(_)) => Needs {
             // Not before the first look under the claim, which may not be late.
             foreign_commands: settings.only_proves()
-                && memory.is_due
+                && memory.claim.as_ref().is_some_and(|claim| claim.seen)
                 && !memory.under_claim.others_listed,
             ..under_claim(memory)
         },

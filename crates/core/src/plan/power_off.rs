@@ -13,7 +13,8 @@ use crate::observed::{NodeView, Ready};
 use crate::stage::Stage;
 
 /// An outlet takes an off that changes nothing, so its Off is our doing only if it was seen to have power before. Without that the last On of a
-/// BMC that dies with it would contradict it (L1). And a device without a positive control proves nothing unless it reads On before (S25).
+/// BMC that dies with it would contradict it (L1). And a device without a positive control proves nothing unless it reads On before (S25). A
+/// node that is claimed early is so because its machine is off: somebody may have turned it on since.
 fn asks_first(r: &Round<'_>, level: &Level) -> bool {
     let mut devices = level.devices.iter();
     devices.any(|it| {
@@ -24,7 +25,7 @@ fn asks_first(r: &Round<'_>, level: &Level) -> bool {
             .iter()
             .any(|answer| answer.is_of(it));
         let is_new = it.outlets && !r.memory.trust.power_history.knows(&it.name);
-        (is_new || uncontrolled(r, it).is_some()) && !is_seen
+        (is_new || r.is_early() || uncontrolled(r, it).is_some()) && !is_seen
     })
 }
 

@@ -87,14 +87,15 @@ pub(super) fn precheck(r: &Round<'_>, level: &Level) -> Result<(), Refusal> {
     })
 }
 
-/// Do the answers, which allow a claim, say that the machine is off, and does nothing speak against that? A human's word is not asked for before the
-/// policy's wait is over.
+/// Do the answers, which allow a claim, say that the machine is off, and does nothing speak against that? A manual confirmation
+/// and a storage, which tells nothing of the machine, have no part in it.
 pub(super) fn reads_off(r: &Round<'_>, level: &Level) -> bool {
     let answers = &r.memory.under_claim.answers;
     let is_off = |device: &Device| {
         let reading = verified_reading(device, answers).ok();
-        let is_off = reading.is_some_and(Reading::is_off) && !device.manual;
-        is_off.then_some(()).ok_or(())
+        let is_off = reading.is_some_and(Reading::is_off);
+        let counts = uncontrolled(r, device).is_none() && device.covers.is_none();
+        (is_off && counts && !device.manual).then_some(()).ok_or(())
     };
     against(level.devices.iter(), answers).is_none()
         && contradicted(r.memory, level).is_none()

@@ -101,6 +101,7 @@ pub(super) const POWER: &[Guard<ByClaimAndLevel>] = guards![
     claimed::published, "S11 S23", "what others go by is not turned off again";
     claimed::device_lost, "S4", "the devices are those of the claim";
     claimed::kubelet_back, "S6", "a kubelet that renews its Lease has time to report";
+    claimed::no_longer_off, "L1", "claimed early: it reads Off still, before it is turned off";
     claimed::turned_off, "S11 S17", "the off is stored, sent once, and answered";
     hydrate::unlisted, "S23", "what other NodeFences have sent is listed";
     prove::late_on, "S23", "no on of another can still take effect";

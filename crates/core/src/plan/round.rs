@@ -28,6 +28,13 @@ pub(super) struct Round<'a> {
     pub(super) moment: &'a Moment,
 }
 
+impl Round<'_> {
+    /// Was it opened before the policy's waits are over, because its machine was off, and are they not over yet?
+    pub(super) fn is_early(&self) -> bool {
+        self.settings.claims_off_early && self.moment.now < self.settings.not_before
+    }
+}
+
 #[cfg(test)]
 impl Moment {
     pub(super) fn at(now: Duration) -> Self {

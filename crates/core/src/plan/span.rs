@@ -24,7 +24,7 @@ const UNSTEADY: Duration = Duration::from_secs(10);
 pub(super) fn ordered(s: &Settings, m: &Memory, node: &NodeView, level: &Level) -> Duration {
     let devices = level.devices.iter();
     let devices = devices.map(|it| (it.name.as_str(), it.control));
-    window(s, m, node, level, is_steady(m, devices))
+    window(s, m, node, level, is_steady(s, m, devices))
 }
 
 /// What these readings have to be, which were ordered by what was known of the devices then.
@@ -38,17 +38,24 @@ pub(super) fn judged(
     let devices = readings.iter();
     let devices = devices.map(|it| (it.device.as_str(), it.control));
     Verification {
-        window: window(s, m, node, level, is_steady(m, devices)),
+        window: window(s, m, node, level, is_steady(s, m, devices)),
         ..s.verification.clone()
     }
 }
 
 /// Has each of them answered all along, and read On lately ([`Control::ShownLately`])? A BMC that was restarted since may say Off of a machine that runs
-/// until the host has answered it. One without a positive control proves nothing either way (S25).
-fn is_steady<'a>(m: &Memory, devices: impl Iterator<Item = (&'a str, Control)>) -> bool {
+/// until the host has answered it. One without a positive control proves nothing either way (S25). What was asked before an incident that was opened early
+/// is not known, and the policy's wait has not let such a BMC settle.
+fn is_steady<'a>(
+    s: &Settings,
+    m: &Memory,
+    devices: impl Iterator<Item = (&'a str, Control)>,
+) -> bool {
     let mut known_foreign_commands = devices.filter(|(_, control)| control.is_shown());
-    known_foreign_commands
-        .all(|(name, control)| control == Control::ShownLately && !m.trust.silent.contains(name))
+    !s.claims_off_early
+        && known_foreign_commands.all(|(name, control)| {
+            control == Control::ShownLately && !m.trust.silent.contains(name)
+        })
 }
 
 /// What the policy demands, and more where the node has given reason to doubt the device: a live kubelet that reports Ready=False

@@ -11,6 +11,7 @@ use super::round::Round;
 use super::superseded::{self, held_by_other_fence};
 use super::tries::{ROUND_PAUSE_MAX, fail, in_trouble, not_failed, note_devices, order};
 use crate::decision::{Decision, DeviceOrder, Effect, act, close, held, wait};
+use crate::delay::AHEAD;
 use crate::device::Level;
 use crate::escalation::Escalation;
 use crate::hold::{HeldBy, Hold};
@@ -129,6 +130,11 @@ pub(super) fn awaiting_approval(r: &mut Round<'_>) -> Decision {
         Some((Stage::AwaitingApproval, since)) => since,
         _ => r.moment.now,
     };
+    // Nobody has less time because it was opened early.
+    let since = match r.settings.claims_off_early {
+        true => since.max(r.settings.not_before),
+        false => since,
+    };
     let deadline = since
         + r.settings
             .approval_timeout()
@@ -203,7 +209,7 @@ pub(super) fn paused(r: &mut Round<'_>, _: &NodeView, _: &Level) -> Option<Decis
 
 /// There is no answer, or it is too old for a claim.
 pub(super) fn unread(r: &mut Round<'_>, _: &NodeView, level: &Level) -> Option<Decision> {
-    let is_old = r.moment.now.saturating_sub(r.memory.read_at) > ANSWER_LIFE;
+    let is_old = r.moment.now.saturating_sub(r.memory.read_at) > answer_life(r);
     if !r.memory.under_claim.answers.is_empty() && !is_old {
         return None;
     }
@@ -269,20 +275,32 @@ pub(super) fn not_due(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Opti
     }
     not_failed(r.memory);
     let is_over = r.moment.now >= decide_at || is_off_early(r, level);
-    if r.observed.hold.is_some() || is_over {
+    // One that may not be claimed yet stands in no queue for a place.
+    let is_held = r.observed.hold.is_some() && !r.is_early();
+    if is_held || is_over {
         return None;
     }
     let message = format!(
-        "{} can fence it; Node {} is claimed when the policy's `durationSeconds` are over",
+        "{} can fence it; Node {} is claimed when the policy's wait ends",
         names(level),
         node.name
     );
-    Some(wait(Stage::Checking, message).until(decide_at))
+    let again = r.memory.read_at + answer_life(r) + Duration::from_millis(1);
+    Some(wait(Stage::Checking, message).until(decide_at.min(again.max(r.moment.now))))
+}
+
+/// How old an answer may be. One that is far from being due is asked ever less often.
+fn answer_life(r: &Round<'_>) -> Duration {
+    match r.is_early() && r.moment.now + AHEAD < r.settings.not_before {
+        true => reread_period(r.memory, r.moment.now).max(ANSWER_LIFE),
+        false => ANSWER_LIFE,
+    }
 }
 
 /// May the rest of the policy's wait be skipped?
 fn is_off_early(r: &Round<'_>, level: &Level) -> bool {
-    r.settings.claims_off_early && reads_off(r, level)
+    let is_fresh = r.moment.now.saturating_sub(r.memory.read_at) <= ANSWER_LIFE;
+    r.settings.claims_off_early && is_fresh && reads_off(r, level)
 }
 
 /// The devices can see it through, and there is no place in the budget.
@@ -334,7 +352,10 @@ pub(super) fn claim(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decisi
         (false, false) => "answer for this machine",
     };
     let early = match is_early {
-        true => format!(" {} s early", left.as_secs()),
+        true => format!(
+            ", {} s before the policy's wait ends",
+            left.as_millis().div_ceil(1000)
+        ),
         false => String::new(),
     };
     let message = format!("{who} {says}: claiming Node {}{early}", node.name);

@@ -20,6 +20,9 @@ const PLACES_MAX: usize = 8;
 /// Longest name of a run in bytes: a UUID is shorter.
 const RUN_BYTES_MAX: usize = 64;
 
+/// By the id of a machine: when it was asked, since boot, and where it runs; none: it has read Off there.
+type LastOn = HashMap<String, (Duration, Option<String>)>;
+
 /// The machines of an account.
 #[derive(Debug, Default)]
 pub struct Fleet {
@@ -30,8 +33,8 @@ pub struct Fleet {
     /// Where each machine may run, for providers that forget it with the machine's end. By its id alone: the addresses of its Node may be others
     /// in its next run.
     places: Arc<Mutex<HashMap<String, Places>>>,
-    /// Where each machine was when it read On last, and when that was asked for, since boot. By its id alone, too.
-    on: Arc<Mutex<HashMap<String, (Duration, String)>>>,
+    /// Where each machine was when it read On last, if it has not read Off there since, and when that was asked for, since boot. By its id alone, too.
+    on: Arc<Mutex<LastOn>>,
 }
 
 /// A node on which a machine was seen.
@@ -180,26 +183,22 @@ impl Fleet {
         places.clone()
     }
 
-    /// The machine read On in this place, when it was asked at this time; none: it is not told where. A list may come late.
+    /// The machine read On in this place, when it was asked at this time; none: it is not told where, or it has read Off there. A list may come late.
     pub fn note_on(&self, id: &MachineId, asked: Duration, place: Option<&str>) {
         let mut all = self.on();
         let known = all.get(&id.id);
         if known.is_some_and(|(at, _)| *at > asked) {
             return;
         }
-        let Some(place) = place else {
-            all.remove(&id.id);
-            return;
-        };
         if all.len() >= MACHINES_MAX && known.is_none() {
             all.clear();
         }
-        all.insert(id.id.clone(), (asked, place.to_owned()));
+        all.insert(id.id.clone(), (asked, place.map(str::to_owned)));
     }
 
     /// Where the machine read On last, as far as this process knows.
     pub fn last_on(&self, id: &MachineId) -> Option<String> {
-        self.on().get(&id.id).map(|(_, place)| place.clone())
+        self.on().get(&id.id).and_then(|(_, place)| place.clone())
     }
 
     /// Where the machine may run, as far as this process knows.
@@ -211,7 +210,7 @@ impl Fleet {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn on(&self) -> MutexGuard<'_, HashMap<String, (Duration, String)>> {
+    fn on(&self) -> MutexGuard<'_, LastOn> {
         self.on.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -224,3 +224,24 @@ fn what_became_of_a_command_names_the_command() {
     let words = "off was recorded for FenceDevice bmc: its outcome is unknown";
     assert!(all.lines().any(|it| it == words), "{all}");
 }
+
+/// One that was opened early may have claimed the node before the wait was over, and then nothing was waited for.
+#[test]
+fn a_wait_is_told_as_over_where_it_was_waited_for() {
+    let is_told = |early: Option<u32>, due: &str| {
+        let trigger = json!({"dueTime": due, "earlySeconds": early});
+        let told = moments(&json!({"trigger": trigger}), &json!({}));
+        told.contains("the policy's wait was over")
+    };
+    let (before, after) = ("2027-01-02T17:59:00Z", "2027-01-02T18:01:00Z");
+    assert!(is_told(None, before) && is_told(None, after));
+    assert!(is_told(Some(43), before) && !is_told(Some(43), after));
+    let trigger = json!({"type": "NodeCondition", "earlySeconds": 43});
+    let whole = json!({
+        "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"creationTimestamp": before},
+        "spec": {"nodeName": "worker-1", "policyName": "workers", "trigger": trigger},
+    });
+    let whole: NodeFence = serde_json::from_value(whole).expect("a NodeFence");
+    let words = "policy workers opened the incident 43 s early, because a device read Off";
+    assert_eq!(timeline(&whole)[0].words, words);
+}

@@ -29,7 +29,7 @@ pub struct Unfenced {
     /// `Waiting`: for the end of the policy's wait. `Late`: that is over, and nothing has begun. Another one names why it is not fenced, such as
     /// `Denied`, `Paused`, `Excluded`, `Conflict` or `NoPolicy`.
     pub reason: String,
-    /// When the policy's wait is over, where it waits for that.
+    /// When the policy's wait is over, where it waits for that. It does not where a device reads Off (`durationPolicy: SkipIfOff`).
     #[schemars(with = "Option<String>")]
     pub due_time: Option<Timestamp>,
     /// What the policy does then, or why the node is not fenced, and the way out.

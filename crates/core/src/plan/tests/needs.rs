@@ -67,7 +67,7 @@ fn what_others_have_sent_is_listed_once_under_the_claim() {
     });
     let listed = |s: &Settings, change: &dyn Fn(&mut Memory), node: NodeView| {
         let mut memory = quiet();
-        memory.is_due = true;
+        memory.claim = Some(own_claim(CLAIM_VALUE));
         change(&mut memory);
         needs(s, &memory, Some(&node)).foreign_commands
     };
@@ -78,7 +78,7 @@ fn what_others_have_sent_is_listed_once_under_the_claim() {
     let once = |m: &mut Memory| m.under_claim.others_listed = true;
     assert!(!listed(&only_proves, &once, claimed(CLAIM_VALUE)));
     // The first look, which tells whether the condition has held, is not held up.
-    let first = |m: &mut Memory| m.is_due = false;
+    let first = |m: &mut Memory| m.claim.as_mut().expect("a claim").seen = false;
     assert!(!listed(&only_proves, &first, claimed(CLAIM_VALUE)));
 }
 

@@ -245,6 +245,6 @@ fn the_wait_is_skipped_where_the_machine_is_read_off() {
     let mode = FenceMode::PowerOff;
     assert_eq!(takes("SkipIfOff", true, mode), ("ReadOff", Some(60.0)));
     assert_eq!(takes("SkipIfOff", false, mode), waits);
-    assert_eq!(takes("Always", true, mode), waits);
+    assert_eq!(takes("Wait", true, mode), waits);
     assert_eq!(takes("SkipIfOff", true, FenceMode::Observe), waits);
 }

@@ -28,13 +28,8 @@ pub(super) fn by_devices(
     for it in protection.levels {
         if first_ready.is_none() && it.is_ready {
             first_ready = Some(it.devices.iter().all(|it| it.spec.reads() == Reads::Human));
-            let is_machine = |it: &&FenceDevice| {
-                matches!(
-                    it.spec.reads(),
-                    Reads::Bmc | Reads::Instance | Reads::Unnamed
-                )
-            };
-            judged.reads_off = judged.passed_over == 0.0 && it.devices.iter().all(is_machine);
+            judged.reads_off =
+                judged.passed_over == 0.0 && it.devices.iter().all(|it| reads_off(it));
         } else if first_ready.is_none() && !it.devices.is_empty() {
             let seconds = it.level.seconds(it.devices.iter().copied());
             judged.passed_over += f64::from(seconds);
@@ -86,6 +81,17 @@ fn note(
         let note = "a BMC without power of its own cannot answer in a power loss; add a level with the outlets (driver pdu) or driver manual behind it";
         verdict.notes.push(note.to_owned());
     }
+}
+
+/// Does it read the machine itself, and has shown that it answers while that has no power? A fleet's status does not tell the latter.
+fn reads_off(device: &FenceDevice) -> bool {
+    let reads_machine = matches!(
+        device.spec.reads(),
+        Reads::Bmc | Reads::Instance | Reads::Unnamed
+    );
+    let status = device.status.as_ref();
+    let was_off = status.is_some_and(|it| it.last_off_time.is_some());
+    reads_machine && (was_off || device.spec.node_selector.is_some())
 }
 
 fn device(device: &FenceDevice, node: &NodeView) -> DevicePlan {
