@@ -1,6 +1,6 @@
 # Everything that a developer or CI does. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help build check test test-all unit e2e peers faults sim judge chaos demo lab bench-failover bench-plan bench-devices bench-rest mutants cargo-mutants soak fuzz generate clean \
+.PHONY: help build check test test-all unit e2e peers faults sim judge chaos demo lab bench-failover bench-plan bench-devices bench-rest bench-scale mutants cargo-mutants soak fuzz generate clean \
 	image image-base image-twice image-test book links release-dry
 
 CARGO ?= cargo
@@ -145,6 +145,11 @@ bench-devices: ## 100 BMCs turned off by one process, one status; fence_ipmilan 
 bench-rest: ## What 1,000 devices at rest cost the operator, on a lab
 	$(CARGO) build --quiet --release --package node-fencing-operator --bins
 	$(CARGO) run --quiet --release --package e2e --bin lab -- bench-rest
+
+# NODES=200 for one size; ARGS="--profile DIRECTORY" for perf's profile of each storm.
+bench-scale: ## One fence and storms of 90 and 300 in clusters of NODES=200,5000 nodes: times, CPU, memory, requests (some 20 minutes)
+	$(CARGO) build --quiet --release --package node-fencing-operator --bins
+	$(CARGO) run --quiet --release --package e2e --bin lab -- bench-scale $(addprefix --nodes ,$(NODES)) $(ARGS)
 
 MUTANTS = nice $(CARGO) test --package node-fencing-operator --test mutants -- --ignored --nocapture --exact
 

@@ -23,9 +23,9 @@ use crate::proxy::writes::{CLAIM, OUT_OF_SERVICE};
 use crate::workload::node_of;
 
 /// `durationSeconds` of the policy, the shortest that the API allows.
-const POLICY_WAIT: Duration = Duration::from_secs(10);
+pub(super) const POLICY_WAIT: Duration = Duration::from_secs(10);
 /// `readPeriodSeconds` times one less than `consecutiveOffReads`: the time that the proof takes by its definition.
-const STABILITY_WINDOW: Duration = Duration::from_secs(1);
+pub(super) const STABILITY_WINDOW: Duration = Duration::from_secs(1);
 
 /// Who evicts the pods of a node with a `NoExecute` taint. Source: `newTaintEvictionController` in
 /// `cmd/kube-controller-manager/app/core.go` (v1.36).
@@ -205,7 +205,7 @@ impl OfNode {
     }
 }
 
-fn is_tainted(write: &Request, key: &str) -> bool {
+pub(super) fn is_tainted(write: &Request, key: &str) -> bool {
     let taints = write.response_object["spec"]["taints"].as_array();
     let mut taints = taints.into_iter().flatten();
     taints.any(|taint| taint["key"] == key)

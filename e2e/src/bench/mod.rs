@@ -10,6 +10,7 @@
 mod cut;
 mod report;
 pub mod rest;
+pub mod scale;
 mod trace;
 
 use std::time::Duration;

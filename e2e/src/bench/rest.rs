@@ -49,9 +49,9 @@ const STILL_MAX: Duration = Duration::from_secs(60);
 /// Until all devices are ready.
 const ENROL_MAX: Duration = Duration::from_secs(120);
 /// Requests of ours to the API server at the same time.
-const PARALLEL: usize = 16;
+pub(super) const PARALLEL: usize = 16;
 /// Name of the Secrets, the ConfigMap and the nodes.
-const NAME: &str = "rest";
+pub(super) const NAME: &str = "bench";
 
 /// The operator over some time.
 struct Watched {
@@ -80,7 +80,7 @@ pub async fn run() -> Result<()> {
 
 /// With and without, as a table.
 async fn measure() -> Result<String> {
-    let lab = Lab::start(setup()).await?;
+    let lab = Lab::start(setup("bench-rest")).await?;
     let emulators = Emulators::start(IPMI, REDFISH).await?;
     let fleet = &emulators.fleet;
     let pdu = pdu(&lab).await?;
@@ -126,8 +126,8 @@ async fn measure() -> Result<String> {
 }
 
 /// A control plane for Nodes that nobody speaks for.
-fn setup() -> Setup {
-    let mut setup = Setup::new("bench-devices", 0).alone();
+pub(super) fn setup(name: &str) -> Setup {
+    let mut setup = Setup::new(name, 0).alone();
     setup.control_plane.node_monitor_grace = Duration::from_secs(3600);
     setup.control_plane.node_startup_grace = Duration::from_secs(3600);
     // Its controllers have some four things to write about each new Node, which at 20 requests a second takes minutes.
@@ -147,7 +147,7 @@ async fn pdu(lab: &Lab) -> Result<Pdu> {
     lab.pdu(outlets.collect::<BTreeMap<_, _>>()).await
 }
 
-async fn secrets(lab: &Lab, ca_pem: &str) -> Result<()> {
+pub(super) async fn secrets(lab: &Lab, ca_pem: &str) -> Result<()> {
     let client = lab.control_plane.admin();
     let login = Credentials::default();
     let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
@@ -170,7 +170,7 @@ async fn secrets(lab: &Lab, ca_pem: &str) -> Result<()> {
     .await
 }
 
-async fn create<K>(api: &Api<K>, objects: impl IntoIterator<Item = Value>) -> Result<()>
+pub(super) async fn create<K>(api: &Api<K>, objects: impl IntoIterator<Item = Value>) -> Result<()>
 where
     K: Clone + std::fmt::Debug + serde::Serialize + DeserializeOwned,
 {
@@ -186,12 +186,12 @@ where
     all.await.map(drop)
 }
 
-fn name(number: usize) -> String {
+pub(super) fn name(number: usize) -> String {
     format!("{NAME}-{number:04}")
 }
 
 /// About as large as a real one's.
-fn node(number: usize, system_uuid: &str) -> Value {
+pub(super) fn node(number: usize, system_uuid: &str) -> Value {
     let conditions = ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"].map(|kind| {
         let status = if kind == "Ready" { "True" } else { "False" };
         json!({"type": kind, "status": status, "reason": "Stands", "message": "nothing to say"})
@@ -214,7 +214,7 @@ fn node(number: usize, system_uuid: &str) -> Value {
     })
 }
 
-fn device(number: usize, mut spec: Value) -> Value {
+pub(super) fn device(number: usize, mut spec: Value) -> Value {
     spec["nodeName"] = json!(name(number));
     spec["probe"] = json!({"periodSeconds": PERIOD_SECONDS});
     json!({"apiVersion": "nodefencing.io/v1alpha1", "kind": "FenceDevice", "metadata": {"name": name(number)}, "spec": spec})
@@ -227,7 +227,7 @@ fn ipmi(bmc: &Emulated) -> Value {
     })
 }
 
-fn redfish(bmc: &Emulated) -> Value {
+pub(super) fn redfish(bmc: &Emulated) -> Value {
     let tls = json!({"verification": "Full", "caRef": {"name": NAME, "key": "ca.crt"}});
     json!({
         "redfish": {"address": format!("https://{}", bmc.address), "tls": tls},
@@ -245,7 +245,7 @@ fn outlet_of(pdu: &Pdu, outlet: u32) -> Value {
 }
 
 /// Waits until Kubernetes' controllers have said all that they have to say about new Nodes.
-async fn until_still(nodes: &Api<Node>) -> Result<()> {
+pub(super) async fn until_still(nodes: &Api<Node>) -> Result<()> {
     let begun = Instant::now();
     let mut before = Vec::new();
     loop {
@@ -262,7 +262,7 @@ async fn until_still(nodes: &Api<Node>) -> Result<()> {
 }
 
 /// Waits until so many devices are ready.
-async fn until_ready(devices: &Api<DynamicObject>, wanted: usize) -> Result<()> {
+pub(super) async fn until_ready(devices: &Api<DynamicObject>, wanted: usize) -> Result<()> {
     let begun = Instant::now();
     loop {
         let all = devices.list(&ListParams::default()).await?.items;

@@ -38,6 +38,24 @@ enum Command {
     },
     /// Look at a thousand devices in peace time, and print what that costs the operator.
     BenchRest,
+    /// Let nodes of small and large clusters die, alone and many at once, and print when they were out of service and what that cost.
+    BenchScale {
+        /// Nodes of each cluster.
+        #[arg(long, value_delimiter = ',', default_values_t = [200, 5000])]
+        nodes: Vec<usize>,
+        /// Fences one after the other in each cluster.
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+        runs: u16,
+        /// Nodes that die at once, one storm after the other.
+        #[arg(long, value_delimiter = ',', default_values_t = [90, 300])]
+        storms: Vec<usize>,
+        /// With a kube-controller-manager (`true`), without one (`false`), or in both ways.
+        #[arg(long, value_delimiter = ',', action = clap::ArgAction::Set, default_values_t = [false, true])]
+        controllers: Vec<bool>,
+        /// Have perf write a profile of each storm into this directory.
+        #[arg(long)]
+        profile: Option<std::path::PathBuf>,
+    },
     /// So many emulated devices, until standard input ends: `bench-rest` starts itself so.
     #[command(hide = true)]
     Emulate { ipmi: usize, redfish: usize },
@@ -107,6 +125,22 @@ async fn main() -> Result<()> {
             .await
         }
         Command::BenchRest => e2e::bench::rest::run().await,
+        Command::BenchScale {
+            nodes,
+            runs,
+            storms,
+            controllers,
+            profile,
+        } => {
+            e2e::bench::scale::run(&e2e::bench::scale::Plan {
+                nodes,
+                runs: runs.into(),
+                storms,
+                controllers,
+                profile,
+            })
+            .await
+        }
         Command::Emulate { ipmi, redfish } => emulators::serve(ipmi, redfish).await,
         Command::Chaos { cycles, seed, kind } => {
             let seed = seed.unwrap_or_else(|| Moment::now().monotonic_ns);

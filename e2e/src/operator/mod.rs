@@ -292,6 +292,14 @@ impl Operator {
         Ok(shown)
     }
 
+    /// The process that runs now.
+    pub fn pid(&self) -> Result<i32> {
+        Ok(self
+            .with(|process| Ok(process.pid()))?
+            .as_raw_nonzero()
+            .get())
+    }
+
     /// What it uses.
     pub fn usage(&self) -> Result<Usage> {
         Usage::of(self.with(|process| Ok(process.pid()))?.as_raw_nonzero())

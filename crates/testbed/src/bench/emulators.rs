@@ -7,6 +7,7 @@ use crate::power::Power;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::Range;
 use std::process::Stdio;
 use std::sync::Arc;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
@@ -14,6 +15,8 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 /// Turns every machine on.
 const ON: &str = "on";
+/// Turns machines off, by the number of the first and of the one behind the last.
+const CUT: &str = "cut ";
 /// Asks how many machines are off.
 const OFF_COUNT: &str = "off";
 /// Asks how many datagrams have come to the IPMI BMCs so far.
@@ -76,6 +79,12 @@ impl Emulators {
         Ok(())
     }
 
+    /// Turns these off, the IPMI BMCs' first.
+    pub async fn turn_off(&mut self, machines: Range<usize>) -> Result<()> {
+        let Range { start, end } = machines;
+        self.ask(&format!("{CUT}{start} {end}")).await.map(drop)
+    }
+
     /// How many machines are off.
     pub async fn off_count(&mut self) -> Result<u64> {
         self.ask(OFF_COUNT).await
@@ -133,6 +142,11 @@ pub async fn serve(ipmi: usize, redfish: usize) -> Result<()> {
     while let Some(order) = orders.next_line().await? {
         if order == ON {
             plugs.iter().for_each(|plug| plug.set_power(true));
+        }
+        if let Some((start, end)) = order.strip_prefix(CUT).and_then(|it| it.split_once(' ')) {
+            let cut = plugs.get(start.parse()?..end.parse()?);
+            let cut = cut.context("there are not so many machines")?;
+            cut.iter().for_each(|plug| plug.set_power(false));
         }
         let count = match order.as_str() {
             DATAGRAM_COUNT => ipmi_bmcs.iter().map(|bmc| bmc.log().len()).sum(),
