@@ -126,6 +126,32 @@ mod tests {
     use fencing_core::observed::{CLAIM, DETACHING, TaintView};
     use serde_json::json;
 
+    /// L1: what was left of the wait goes into the record, whose claim goes by it.
+    #[test]
+    fn the_record_says_how_early_it_was_opened() {
+        let policy = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFencingPolicy",
+            "metadata": {"name": "prod"}, "spec": {"nodeSelector": {}},
+        });
+        let policy: NodeFencingPolicy = serde_json::from_value(policy).expect("a policy");
+        let effective = Effective::without_windows(&policy);
+        let trigger = |early_seconds: Option<u32>| {
+            let due = Due {
+                time: Timestamp::UNIX_EPOCH,
+                early_seconds,
+            };
+            let cause = (&policy.spec.unhealthy_conditions[0], due);
+            let fence = new_fence(&fixtures::node(), &policy, &effective, cause, &[]);
+            (
+                fence.spec.trigger.due_time,
+                fence.spec.trigger.early_seconds,
+            )
+        };
+        for early in [None, Some(43)] {
+            assert_eq!(trigger(early), (Some(Timestamp::UNIX_EPOCH), early));
+        }
+    }
+
     /// S22: who adopts the mark of a deletion knows by it which boot was fenced.
     #[test]
     fn an_adopted_mark_tells_which_boot_was_fenced() {

@@ -322,3 +322,36 @@ fn whatever_speaks_against_a_power_on_stops_it() {
     let held = power_on(&human, Some(&cordoned), None, clock::wall());
     assert!(held.expect("wanted").hold.is_some());
 }
+
+/// S15: what the policy says by now may make it wait, and may not let it skip anything.
+#[tokio::test]
+async fn an_early_incident_of_a_policy_that_waits_by_now_waits() {
+    let context = Cluster::new().await.context();
+    let is_early = |early: Option<u32>, says: DurationPolicy| {
+        let mut fence = fence("PowerOff", 2);
+        fence.spec.trigger.early_seconds = early;
+        let mut policy = policy("PowerOff");
+        policy.spec.duration_policy = says;
+        let (status, record) = (NodeFenceStatus::default(), Record::default());
+        let moments = Moments {
+            not_before: Duration::ZERO,
+            word_given: None,
+            word_is_ahead: false,
+        };
+        let live = Live::at(&policy, Timestamp::UNIX_EPOCH);
+        let devices = (context.devices.as_ref(), &[][..]);
+        let settings = settings(
+            &fence,
+            &status,
+            None,
+            Some(&live),
+            devices,
+            &record,
+            moments,
+        );
+        settings.claims_off_early
+    };
+    assert!(is_early(Some(43), DurationPolicy::SkipIfOff));
+    assert!(!is_early(Some(43), DurationPolicy::Wait));
+    assert!(!is_early(None, DurationPolicy::SkipIfOff));
+}

@@ -126,3 +126,41 @@ fn seen_off<'a>(m: &Memory, level: &'a Level) -> Vec<&'a str> {
     });
     off.map(|it| it.name.as_str()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::Control;
+    use crate::device::DeviceAnswer;
+    use crate::fixtures::{drained, level, off_readings, settings};
+    use crate::memory::ClaimScoped;
+    use crate::plan::Moment;
+    use std::time::Duration;
+
+    /// S25: where one device is enough another one may have let the level pass, and the Off is of one that has never read On.
+    #[test]
+    fn an_off_without_a_positive_control_is_no_reason_to_skip_a_wait() {
+        let (settings, mut level) = (settings(), level());
+        let answer = |level: &Level| DeviceAnswer {
+            device: level.devices[0].clone(),
+            reading: Ok(off_readings()[0].readings[0].clone()),
+        };
+        let (observed, moment) = (drained(), Moment::at(Duration::ZERO));
+        let is_off = |level: &Level| {
+            let mut memory = Memory {
+                under_claim: ClaimScoped {
+                    answers: vec![answer(level)],
+                    ..ClaimScoped::default()
+                },
+                ..Memory::default()
+            };
+            reads_off(
+                &Round::of(&settings, &mut memory, &observed, &moment),
+                level,
+            )
+        };
+        assert!(is_off(&level));
+        level.devices[0].control = Control::Missing;
+        assert!(!is_off(&level));
+    }
+}

@@ -86,7 +86,7 @@ fn a_node_that_is_down_within_the_wait_is_on_the_screen_and_no_incident_is_not_a
     for name in [None, Some("node-1"), Some("workers")] {
         let text = shown(&sight, name);
         let of = name.map_or_else(String::new, |it| format!(" of {it}"));
-        let told = "Node node-1: Ready=Unknown for 9s; policy workers fences it in 1s: Ready=Unknown\nhas to last 10 s (`unhealthyConditions`)\n";
+        let told = "Node node-1: Ready=Unknown for 9s; policy workers fences it in 1s: Ready=Unknown\nhas to last 10 s (`unhealthyConditions`), unless a device reads Off\n(`durationPolicy`)\n";
         let told = format!("No incident{of} is open, and 1 node is NotReady\n{told}");
         assert!(text.ends_with(&told), "{text}");
         let status = sight.status(name.map(Name::from).as_ref(), now());

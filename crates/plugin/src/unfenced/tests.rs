@@ -95,15 +95,15 @@ fn a_dead_node_is_told_with_when_its_policy_fences_it() {
     );
     assert_eq!(
         waits.message,
-        "policy workers fences it at 2027-01-02T18:00:10Z: Ready=Unknown has to last 10 s (`unhealthyConditions`)"
+        "policy workers fences it at 2027-01-02T18:00:10Z: Ready=Unknown has to last 10 s (`unhealthyConditions`), unless a device reads Off (`durationPolicy`)"
     );
     assert_eq!(
         waits.words(at(9)),
-        "Ready=Unknown for 9s; policy workers fences it in 1s: Ready=Unknown has to last 10 s (`unhealthyConditions`)"
+        "Ready=Unknown for 9s; policy workers fences it in 1s: Ready=Unknown has to last 10 s (`unhealthyConditions`), unless a device reads Off (`durationPolicy`)"
     );
     assert_eq!(
         waits.words(at(11)),
-        "Ready=Unknown for 11s; policy workers fences it now: Ready=Unknown has to last 10 s (`unhealthyConditions`)"
+        "Ready=Unknown for 11s; policy workers fences it now: Ready=Unknown has to last 10 s (`unhealthyConditions`), unless a device reads Off (`durationPolicy`)"
     );
     let late = found(&node, &policies, &[], at(70));
     assert!(late.waits(), "an operator that comes back begins with it");
@@ -133,10 +133,14 @@ fn what_the_policy_does_then_is_what_its_mode_and_approval_say() {
         ),
     ] {
         let words = found(&node, &[policy("workers", spec)], &[], at(4)).words(at(4));
+        let sooner = match does.starts_with("only observes") {
+            true => "",
+            false => ", unless a device reads Off (`durationPolicy`)",
+        };
         assert_eq!(
             words,
             format!(
-                "Ready=Unknown for 4s; policy workers {does} in 6s: Ready=Unknown has to last 10 s (`unhealthyConditions`)"
+                "Ready=Unknown for 4s; policy workers {does} in 6s: Ready=Unknown has to last 10 s (`unhealthyConditions`){sooner}"
             )
         );
     }

@@ -38,8 +38,7 @@ pub(super) fn render(columns: &[Measured], plan: &Plan, before: &Cores) -> Resul
         spread("s", 3, it.single.iter().map(Storm::cpu_each))
     });
     row("one node: requests to the taint + after it", &|it| {
-        let part =
-            |part: usize| spread("", 0, it.single.iter().map(|it| it.requests_each()[part]));
+        let part = |part: usize| spread("", 0, it.single.iter().map(|it| it.requests_each()[part]));
         format!("{} + {}", part(0), part(1))
     });
     for count in &plan.storms {

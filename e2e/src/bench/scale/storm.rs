@@ -160,9 +160,8 @@ fn kind(request: &Request) -> String {
 /// When its taint was stored.
 fn out_of_service(node: &str, ours: &[Request]) -> Result<Timestamp> {
     let mut ours = ours.iter();
-    let tainted = ours.find(|it| {
-        it.object_ref.name == node && it.succeeded() && is_tainted(it, OUT_OF_SERVICE)
-    });
+    let tainted = ours
+        .find(|it| it.object_ref.name == node && it.succeeded() && is_tainted(it, OUT_OF_SERVICE));
     let tainted = tainted.with_context(|| format!("the operator has not tainted {node}"))?;
     Ok(tainted.answered)
 }

@@ -247,6 +247,42 @@ fn a_look_that_ended_five_seconds_ago_is_acted_upon_and_an_older_one_repeated() 
     assert!(!claims(second(100) + Duration::from_nanos(1)));
 }
 
+/// L1, L5: an Off that was read a while ago claims nothing early, and a machine that stays on is asked ever less often.
+#[test]
+fn an_early_incident_goes_by_fresh_answers_and_asks_ever_less_often() {
+    let s = Settings {
+        not_before: second(700),
+        claims_off_early: true,
+        ..settings()
+    };
+    let waits = |read_at: u64, since: u64| {
+        let mut m = Memory {
+            read_at: second(read_at),
+            stage: Some((Stage::Checking, second(since))),
+            under_claim: ClaimScoped {
+                answers: vec![DeviceAnswer {
+                    device: bmc(),
+                    reading: Ok(off_readings()[0].readings[0].clone()),
+                }],
+                ..ClaimScoped::default()
+            },
+            ..Memory::default()
+        };
+        let (observed, moment) = (drained(), Moment::at(second(600)));
+        let mut round = Round::of(&s, &mut m, &observed, &moment);
+        let is_asked = unread(&mut round, &node(), &s.levels[0]).is_some();
+        (
+            is_asked,
+            not_due(&mut round, &node(), &s.levels[0]).is_some(),
+        )
+    };
+    // Fresh: claimed. Older, after a minute and after ten.
+    assert_eq!(waits(595, 540), (false, false));
+    assert_eq!(waits(594, 540), (true, true));
+    assert_eq!(waits(551, 0), (false, true));
+    assert_eq!(waits(549, 0), (true, true));
+}
+
 /// An end that could not be written is tried again, and the human has not got the whole time once more.
 #[test]
 fn a_wait_for_approval_that_is_over_does_not_begin_anew() {

@@ -91,8 +91,8 @@ fn a_plan_that_goes_through_says_when() {
     assert!(plan.recovers);
     for words in [
         "it would be fenced",
-        "ReadOff",
-        "52s",
+        "PolicyWait",
+        "110s",
         "policy: fence.verification",
         "our benchmark",
         "recovers: shop/web-1",
@@ -121,7 +121,7 @@ fn where_no_pod_recovers_nothing_is_said_of_the_last_that_does() {
 
 const PLAN: &str = "\
 If Node w1 lost power now, it would be fenced, and everything on it would run
-again, 1 pod without data that was on the node alone, the last pod about 58s
+again, 1 pod without data that was on the node alone, the last pod about 116s
 after the power loss
 
 Verdict
@@ -132,22 +132,22 @@ Verdict
   note: a BMC without power of its own cannot answer in a power loss; add a
   level with the outlets (driver pdu) or driver manual behind it
 
-AT    STEP           TAKES   KNOWN FROM
-50s   ReadyUnknown   50s     Kubernetes' default
-52s   ReadOff        2s      a guess
-52s   Claim          <0.1s   our benchmark
-52s   Quiesce        <0.1s   our benchmark
-53s   TurnOff        1s      a guess
-56s   Verify         3s      policy: fence.verification
-56s   Taint          0.1s    our benchmark
-56s   Evict          0s      our benchmark
-56s   Schedule       0s      our benchmark
-58s   Start          1.8s    our benchmark
-The last step ends between 46s and 126s, where bounded; -o json shows the source
-of each number
+AT     STEP           TAKES   KNOWN FROM
+50s    ReadyUnknown   50s     Kubernetes' default
+110s   PolicyWait     60s     policy: unhealthyConditions
+110s   Claim          <0.1s   our benchmark
+110s   Quiesce        <0.1s   our benchmark
+111s   TurnOff        1s      a guess
+114s   Verify         3s      policy: fence.verification
+114s   Taint          0.1s    our benchmark
+114s   Evict          0s      our benchmark
+114s   Schedule       0s      our benchmark
+116s   Start          1.8s    our benchmark
+The last step ends between 106s and 126s, where bounded; -o json shows the
+source of each number
 
 Pods (1 recovers, 1 of the node)
-  recovers: shop/web-1 (ReplicaSet/of-it), after 54s
+  recovers: shop/web-1 (ReplicaSet/of-it), after 112s
       another one is created elsewhere (Node w3 has room)
       - emptyDir cache starts empty: its data is lost
   of the node: shop/agent-1
