@@ -27,6 +27,8 @@ const TAINT_MAX: Duration = Duration::from_millis(1500 + 4 * 250 + 1000);
 /// The same in place of the policy's wait, where the machine is off: the changes are gathered, the device is asked, and the incident is opened.
 const LOOK_MAX: Duration = Duration::from_millis(250 + 4 * 250 + 500);
 
+/// A call of the BMC.
+const CALL: Duration = Duration::from_millis(250);
 /// What the readings of one that was opened early span where no command of ours shows what the device says of it.
 const UNSTEADY: Duration = Duration::from_secs(10);
 
@@ -109,7 +111,8 @@ fn soon(world: &World, course: &Course, plan: &Plan) -> Option<String> {
         false => Duration::from_secs(plan.wait),
     };
     let window = match plan.skips_if_off() && plan.mode == "ConfirmOnly" {
-        true => UNSTEADY.max(Duration::from_secs(plan.read_period)),
+        // They end with the first reading that is asked for when that is over: a period and a call later at most.
+        true => UNSTEADY + Duration::from_secs(plan.read_period) + CALL,
         false => Duration::from_secs(plan.read_period),
     };
     let bound = wait + window + TAINT_MAX;
