@@ -251,7 +251,8 @@ async fn an_incident_that_calls_for_a_human_and_is_held_reads_as_it_stands_in_th
         kubelet_hung: true,
         ..Ailment::default()
     });
-    let stuck = called(&outage, "DeviceFailed", "").await?;
+    // The way out is added a moment later, and the list that follows shows it.
+    let stuck = called(&outage, "DeviceFailed", "`spec.manualConfirmation`").await?;
     let title =
         "The BMC is dark; when it is back, all nodes have to stay Ready, and a human lets it go on";
     let mut story = Story::new(&outage, name(&stuck)?, title);
