@@ -118,12 +118,6 @@ impl Wanted<'_> {
             delay: delay.filter(|delay| delay.until > held),
         }
     }
-
-    /// Another wait of the policy that ends later; none: the condition's own is the longest.
-    pub fn delay(&self, start: Option<&Start>, last: Option<&LastFence>) -> Option<Delay> {
-        let delay = delay::delay(&self.policy.spec, start, last);
-        delay.filter(|delay| delay.until > self.held)
-    }
 }
 
 /// When the incident of a node is opened that is to be claimed `at` (time since boot). What mode Observe says of a node is true only when the wait is

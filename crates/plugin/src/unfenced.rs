@@ -156,8 +156,9 @@ fn due<'a>(
     now: Timestamp,
 ) -> Result<(Wanted<'a>, (Timestamp, String)), Obstacle<'a>> {
     let condition = wanted.condition;
-    let delay = wanted.delay(dates.start.as_ref(), dates.last.as_ref());
-    let (at, why) = delay.map_or_else(
+    // What its devices read, nobody has told.
+    let schedule = wanted.schedule(false, dates.start.as_ref(), dates.last.as_ref());
+    let (at, why) = schedule.delay.map_or_else(
         || {
             let (name, seconds) = (named_condition(condition), condition.duration_seconds);
             let sooner = match wanted.skips_if_off() {

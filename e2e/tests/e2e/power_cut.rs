@@ -8,6 +8,7 @@ use e2e::operator::Operator;
 use e2e::proxy::writes::{CLAIM, OUT_OF_SERVICE, QUARANTINE};
 use e2e::workload::{Template, node_of};
 use jiff::Timestamp;
+use kube::core::DynamicObject;
 use serde_json::json;
 
 async fn power_cut_moves_the_volume(kind: Kind) -> Result<()> {
@@ -84,14 +85,19 @@ pub async fn power_cut_before(lab: &Lab, operator: &Operator) -> Result<()> {
         nodes.len()
     );
 
-    rig.machine.set_power(true);
-    lab.wait_node(&node, "the quarantine is lifted", |node| {
+    back(lab, &node, &fence).await?;
+    operator.check()?;
+    lab.verdict().await
+}
+
+/// The machine has power again, and no sign of life was seen in between.
+async fn back(lab: &Lab, node: &str, fence: &DynamicObject) -> Result<()> {
+    lab.rig_of(node)?.machine.set_power(true);
+    lab.wait_node(node, "the quarantine is lifted", |node| {
         !has_taint(node, QUARANTINE)
     })
     .await?;
-    lab.silent_after_proof(&fence).await?;
-    operator.check()?;
-    lab.verdict().await
+    lab.silent_after_proof(fence).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -142,12 +148,7 @@ async fn off_is_not_waited_for(kind: Kind, mode: &str) -> Result<()> {
         "{early:?} s early"
     );
 
-    rig.machine.set_power(true);
-    lab.wait_node(&node, "the quarantine is lifted", |node| {
-        !has_taint(node, QUARANTINE)
-    })
-    .await?;
-    lab.silent_after_proof(&fence).await?;
+    back(&lab, &node, &fence).await?;
     operator.check()?;
     lab.verdict().await
 }

@@ -166,10 +166,14 @@ impl Schedule {
                     slot.requested = wanted.requested.or(slot.requested);
                     // A Node that flaps is no reason for a login each time.
                     let soon = slot.ended.map_or(now, |ended| now.max(ended + BUSY_PAUSE));
-                    let due = match turned || ready_now || freed_now || sooner {
-                        true if turned && !ready_now && !freed_now => Some(soon),
-                        true => Some(now),
-                        false => asked.then(|| slot.request_due(&wanted, now)),
+                    let due = if ready_now || freed_now {
+                        Some(now)
+                    } else if turned {
+                        Some(soon)
+                    } else if sooner {
+                        Some(now)
+                    } else {
+                        asked.then(|| slot.request_due(&wanted, now))
                     };
                     if let Some(due) = due {
                         self.set_due(&wanted.pair, due);

@@ -76,22 +76,20 @@ impl Bench {
         }
     }
 
-    /// Reason and message of the condition Ready, as the operator writes them after a look beside a Ready Node.
-    async fn operator_says(&self) -> (String, String) {
-        let cluster = Cluster::new().await;
+    /// What a look of the prober at the device finds beside this Node.
+    async fn looked_at(&self, cluster: &Cluster, prober: &Prober, node: NodeView) -> Finding {
         let path = |kind: &str, name: &str| format!("GET /api/v1/namespaces/ns/{kind}/{name}");
         cluster.put(&path("secrets", "bmc"), 200, self.secret.clone());
         cluster.put(&path("configmaps", "ca"), 200, self.ca.clone());
-        let prober = prober(&cluster.context());
-        let device: FenceDevice = serde_json::from_value(self.device.clone()).expect("a device");
-        let mut node: NodeView = fixtures::node();
-        node.conditions[0].status = "True".to_owned();
-        prober.devices.survey(&[&device], &[node.clone()]);
+        let device = self.device();
+        prober
+            .devices
+            .survey(&[&device], std::slice::from_ref(&node));
         let how = (Extent::Whole, Freshness::Now);
         let answer = prober.probe(&device, "worker-1", how, None).await;
         let answer = answer.expect("the device is free");
         let identity = answer.outcome.as_ref().ok();
-        let finding = Finding {
+        Finding {
             at: Clock::SYSTEM.wall(),
             node: essence(node),
             identity: identity.map(|probe| probe.reading.identity.clone()),
@@ -100,7 +98,21 @@ impl Bench {
             renewed: answer.renewed,
             control: None,
             asked: asked(&device),
-        };
+        }
+    }
+
+    fn device(&self) -> FenceDevice {
+        serde_json::from_value(self.device.clone()).expect("a device")
+    }
+
+    /// Reason and message of the condition Ready, as the operator writes them after a look beside a Ready Node.
+    async fn operator_says(&self) -> (String, String) {
+        let cluster = Cluster::new().await;
+        let prober = prober(&cluster.context());
+        let device = self.device();
+        let mut node: NodeView = fixtures::node();
+        node.conditions[0].status = "True".to_owned();
+        let finding = self.looked_at(&cluster, &prober, node).await;
         let row = status::Row {
             node: "worker-1",
             finding: Some(&finding),

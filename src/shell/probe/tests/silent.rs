@@ -6,30 +6,9 @@ use std::time::Duration;
 /// A look at this device beside a Node that is not Ready: is the machine found off?
 async fn is_found_off(bench: &Bench, told_of: Option<Value>) -> bool {
     let cluster = Cluster::new().await;
-    let path = |kind: &str, name: &str| format!("GET /api/v1/namespaces/ns/{kind}/{name}");
-    cluster.put(&path("secrets", "bmc"), 200, bench.secret.clone());
-    cluster.put(&path("configmaps", "ca"), 200, bench.ca.clone());
     let context = cluster.context();
-    let prober = prober(&context);
-    let device: FenceDevice = serde_json::from_value(bench.device.clone()).expect("a device");
-    let node = fixtures::node();
-    prober
-        .devices
-        .survey(&[&device], std::slice::from_ref(&node));
-    let how = (Extent::Needed, Freshness::Now);
-    let answer = prober.probe(&device, "worker-1", how, None).await;
-    let answer = answer.expect("the device is free");
-    let identity = answer.outcome.as_ref().ok();
-    let finding = Finding {
-        at: Clock::SYSTEM.wall(),
-        node: essence(node.clone()),
-        identity: identity.map(|probe| probe.reading.identity.clone()),
-        outcome: answer.outcome,
-        trimmed_keys: answer.trimmed_keys,
-        renewed: answer.renewed,
-        control: None,
-        asked: asked(&device),
-    };
+    let (prober, device, node) = (prober(&context), bench.device(), fixtures::node());
+    let finding = bench.looked_at(&cluster, &prober, node.clone()).await;
     let judgement = prober.judged(&device, "worker-1", &finding);
     let told_of = told_of.map(|it| serde_json::from_value(it).expect("a device"));
     prober.tell_of_off(told_of.as_ref().unwrap_or(&device), &finding, &judgement);
