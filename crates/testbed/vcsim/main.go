@@ -16,7 +16,6 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/vmware/govmomi/simulator"
@@ -40,8 +39,10 @@ func check(err error) {
 type machine struct {
 	*simulator.VirtualMachine
 	socket string
-	// Held while a command is carried out, and while the VM follows its machine.
-	mu *sync.Mutex
+	// The state that a command leads to, until the VM has followed in the command's task or that has taken too long. The VM's own lock guards both:
+	// the simulator holds it during a call, so a second lock beside it would wait for itself.
+	commanded string
+	until     time.Time
 }
 
 // The VMs in the order of their names.
@@ -60,33 +61,29 @@ func machines(ctx *simulator.Context) []*simulator.VirtualMachine {
 }
 
 func (m *machine) PowerOffVMTask(ctx *simulator.Context, c *types.PowerOffVM_Task) soap.HasFault {
-	defer m.switched(ctx, "Off")()
+	m.command("Off")
 	return m.VirtualMachine.PowerOffVMTask(ctx, c)
 }
 
 func (m *machine) PowerOnVMTask(ctx *simulator.Context, c *types.PowerOnVM_Task) soap.HasFault {
-	defer m.switched(ctx, "On")()
+	m.command("On")
 	return m.VirtualMachine.PowerOnVMTask(ctx, c)
 }
 
-// Switches the machine; what is returned ends when the VM has followed, which it does in a task of its own.
-func (m *machine) switched(ctx *simulator.Context, word string) func() {
-	m.mu.Lock()
+// Switches the machine. The VM follows in a task of its own.
+func (m *machine) command(word string) {
 	ask(m.socket, word)
-	return func() {
-		go func() {
-			defer m.mu.Unlock()
-			for end := time.Now().Add(10 * time.Second); time.Now().Before(end) && said(ctx, m.VirtualMachine) != word; {
-				time.Sleep(time.Millisecond)
-			}
-		}()
-	}
+	m.commanded, m.until = word, time.Now().Add(10*time.Second)
 }
 
-func said(ctx *simulator.Context, vm *simulator.VirtualMachine) string {
-	var state types.VirtualMachinePowerState
-	ctx.WithLock(vm, func() { state = vm.Runtime.PowerState })
-	return map[bool]string{true: "On", false: "Off"}[state == types.VirtualMachinePowerStatePoweredOn]
+// The VM's power. Its lock is held.
+func (m *machine) power() string {
+	return map[bool]string{true: "On", false: "Off"}[m.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn]
+}
+
+// Whether a command's task still has to change the VM. Its lock is held.
+func (m *machine) changing() bool {
+	return m.commanded != m.power() && time.Now().Before(m.until)
 }
 
 // A property's value in the type that it has.
@@ -135,17 +132,17 @@ func ask(socket, line string) string {
 
 // Makes the VM that of a machine of the lab, which may also change by itself.
 func follow(ctx *simulator.Context, number int, socket string) {
-	m := &machine{VirtualMachine: machines(ctx)[number], socket: socket, mu: new(sync.Mutex)}
+	m := &machine{VirtualMachine: machines(ctx)[number], socket: socket}
 	ctx.Map.Put(m)
 	for ; ; time.Sleep(100 * time.Millisecond) {
-		m.mu.Lock()
-		if now := ask(socket, "read"); now != said(ctx, m.VirtualMachine) {
-			state := map[bool]types.VirtualMachinePowerState{
-				true: types.VirtualMachinePowerStatePoweredOn, false: types.VirtualMachinePowerStatePoweredOff,
-			}[now == "On"]
-			check(change(ctx, fmt.Sprintf("vm %d runtime.powerState %s", number, state)))
-		}
-		m.mu.Unlock()
+		ctx.WithLock(m, func() {
+			if now := ask(socket, "read"); now != m.power() && !m.changing() {
+				state := map[bool]types.VirtualMachinePowerState{
+					true: types.VirtualMachinePowerStatePoweredOn, false: types.VirtualMachinePowerStatePoweredOff,
+				}[now == "On"]
+				check(change(ctx, fmt.Sprintf("vm %d runtime.powerState %s", number, state)))
+			}
+		})
 	}
 }
 
