@@ -1,6 +1,6 @@
 # Everything that a developer or CI does. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help build check test test-all unit e2e peers faults sim judge chaos demo lab bench-failover bench-plan bench-devices bench-rest bench-scale mutants cargo-mutants soak fuzz generate clean \
+.PHONY: help build check test test-all beyond unit e2e peers faults sim judge chaos demo lab bench-failover bench-plan bench-devices bench-rest bench-scale mutants cargo-mutants soak fuzz generate clean \
 	image image-base image-twice image-test book links release-dry
 
 CARGO ?= cargo
@@ -89,7 +89,9 @@ peers: ## Each provider that has a peer here and is not in `e2e`: EC2, a fence a
 	exit $$status
 
 # What `test-all` adds is bounded: `soak`, `fuzz` and `chaos` by themselves go as far as they are told.
-test-all: test ## Everything: also the older versions of Kubernetes, further providers, the image, an hour of soak, fuzz and chaos
+test-all: test beyond ## Everything: also the older versions of Kubernetes, further providers, the image, an hour of soak, fuzz and chaos
+
+beyond: ## What `test-all` has beside `test`
 	@for version in $(OLDER_KUBERNETES); do \
 		KUBERNETES=$$version GOMAXPROCS=1 $(STAGE) kubernetes-$$version $(CARGO) test --package e2e --test e2e -- \
 			--test-threads=$(E2E_THREADS) --exact $(E2E_DOZEN) || exit 1; \
@@ -170,9 +172,8 @@ soak: ## The model (up to 8.5 GB, two rows at a time; SOAK_STATES=20000000 for l
 	$(CARGO) test --release --package node-fencing-operator --test sim seeds -- --nocapture
 
 fuzz: ## Each fuzz target for FUZZ_SECONDS=600 by libFuzzer, which needs a C++ compiler (`test` runs them too, without coverage)
-	@for target in $(notdir $(basename $(wildcard fuzz/targets/*.rs))); do \
-		echo "fuzz: $$target, $(FUZZ_SECONDS) s"; fuzz/run $$target $(FUZZ_SECONDS) || exit 1; \
-	done
+	@printf '%s\n' $(notdir $(basename $(wildcard fuzz/targets/*.rs))) | xargs -P "$$(nproc)" -I TARGET \
+		sh -c 'echo "fuzz: TARGET, $(FUZZ_SECONDS) s"; fuzz/run TARGET $(FUZZ_SECONDS)'
 
 # docs/image.md has what these take: BUILDER, PLATFORM, CONTAINER_TOOL and others go through the environment.
 image: ## The operator's image, into target/image, by docker, podman or buildah (TARGET=agents: with fence agents)
