@@ -83,7 +83,10 @@ func (m *machine) power() string {
 
 // Whether a command's task still has to change the VM. Its lock is held.
 func (m *machine) changing() bool {
-	return m.commanded != m.power() && time.Now().Before(m.until)
+	if m.commanded == m.power() {
+		m.until = time.Time{}
+	}
+	return time.Now().Before(m.until)
 }
 
 // A property's value in the type that it has.
@@ -136,7 +139,7 @@ func follow(ctx *simulator.Context, number int, socket string) {
 	ctx.Map.Put(m)
 	for ; ; time.Sleep(100 * time.Millisecond) {
 		ctx.WithLock(m, func() {
-			if now := ask(socket, "read"); now != m.power() && !m.changing() {
+			if now := ask(socket, "read"); !m.changing() && now != m.power() {
 				state := map[bool]types.VirtualMachinePowerState{
 					true: types.VirtualMachinePowerStatePoweredOn, false: types.VirtualMachinePowerStatePoweredOff,
 				}[now == "On"]
