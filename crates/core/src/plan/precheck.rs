@@ -132,35 +132,54 @@ mod tests {
     use super::*;
     use crate::control::Control;
     use crate::device::DeviceAnswer;
-    use crate::fixtures::{drained, level, off_readings, settings};
+    use crate::fixtures::{bmc, drained, level, off_readings, settings};
     use crate::memory::ClaimScoped;
     use crate::plan::Moment;
+    use crate::verification::Require;
     use std::time::Duration;
+
+    /// Is it off by these answers of its devices, one each?
+    fn is_off(level: &Level, states: &[PowerState]) -> bool {
+        let answer = |(device, state): (&Device, &PowerState)| DeviceAnswer {
+            device: device.clone(),
+            reading: Ok(Reading {
+                state: *state,
+                ..off_readings()[0].readings[0].clone()
+            }),
+        };
+        let (settings, observed, moment) = (settings(), drained(), Moment::at(Duration::ZERO));
+        let mut memory = Memory {
+            under_claim: ClaimScoped {
+                answers: level.devices.iter().zip(states).map(answer).collect(),
+                ..ClaimScoped::default()
+            },
+            ..Memory::default()
+        };
+        reads_off(
+            &Round::of(&settings, &mut memory, &observed, &moment),
+            level,
+        )
+    }
 
     /// S25: where one device is enough another one may have let the level pass, and the Off is of one that has never read On.
     #[test]
     fn an_off_without_a_positive_control_is_no_reason_to_skip_a_wait() {
-        let (settings, mut level) = (settings(), level());
-        let answer = |level: &Level| DeviceAnswer {
-            device: level.devices[0].clone(),
-            reading: Ok(off_readings()[0].readings[0].clone()),
-        };
-        let (observed, moment) = (drained(), Moment::at(Duration::ZERO));
-        let is_off = |level: &Level| {
-            let mut memory = Memory {
-                under_claim: ClaimScoped {
-                    answers: vec![answer(level)],
-                    ..ClaimScoped::default()
-                },
-                ..Memory::default()
-            };
-            reads_off(
-                &Round::of(&settings, &mut memory, &observed, &moment),
-                level,
-            )
-        };
-        assert!(is_off(&level));
+        let mut level = level();
+        assert!(is_off(&level, &[PowerState::Off]));
         level.devices[0].control = Control::Missing;
-        assert!(!is_off(&level));
+        assert!(!is_off(&level, &[PowerState::Off]));
+    }
+
+    /// S4: where one device is enough, another that reads On says that the machine runs.
+    #[test]
+    fn an_off_beside_an_on_is_no_reason_to_skip_a_wait() {
+        let mut level = level();
+        level.require = Require::Any;
+        level.devices.push(Device {
+            name: "bmc-2".to_owned(),
+            ..bmc()
+        });
+        assert!(is_off(&level, &[PowerState::Off, PowerState::Off]));
+        assert!(!is_off(&level, &[PowerState::Off, PowerState::On]));
     }
 }

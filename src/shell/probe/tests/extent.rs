@@ -77,6 +77,8 @@ fn a_list_will_do_once_the_device_has_shown_on_in_this_boot() {
     );
     assert_eq!(of(&known(shown.clone(), Err(silent))), Extent::Needed);
     let well = known(shown, Ok(answer()));
+    // L1: of a Node that is not Ready a list may be older than the silence.
+    assert_eq!(extent(&device, Some(&well), None, now), Extent::Needed);
     let an_hour = now + CLOCK_PERIOD;
     assert_eq!(
         extent(&device, Some(&well), Some("boot-1"), an_hour),
