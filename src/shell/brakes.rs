@@ -119,6 +119,11 @@ impl Brakes {
         Ok(())
     }
 
+    /// Has it a place?
+    pub fn is_admitted(&self, fence: &str) -> bool {
+        self.admissions().admitted.contains(fence)
+    }
+
     /// May the claim that is on the Node now have landed late?
     pub fn is_late(&self, fence: &str, is_recorded: bool) -> bool {
         self.admissions().is_late(fence, is_recorded)
@@ -185,8 +190,10 @@ impl Admissions {
         if self.admitted.contains(&mine.fence) {
             return Ok(());
         }
-        let nodes = context.caches.node_views();
-        let fences = context.caches.fences();
+        // Asked for by every incident that is not admitted yet: what the caches hold is looked at, and not copied.
+        let nodes = context.caches.nodes.state();
+        let guards = context.caches.fences.state();
+        let fences: Vec<&NodeFence> = guards.iter().flat_map(|guard| &guard.0).collect();
         let selected = policy.map(|it| budget::selected(it, &nodes, &fences));
         let selected = selected.unwrap_or_default();
         let open = fences.iter().filter(|fence| !fence.is_ended());
@@ -215,7 +222,7 @@ impl Admissions {
 
     /// When others of the policy were admitted: by this process, or by one before it that wrote it down. What claims again began once, and
     /// is not held back by itself.
-    fn times_of(&mut self, mine: &Open, fences: &[NodeFence]) -> Vec<Duration> {
+    fn times_of(&mut self, mine: &Open, fences: &[&NodeFence]) -> Vec<Duration> {
         self.note_written(fences);
         let is_other = |name: &str| name != mine.fence;
         let ours = self
@@ -233,7 +240,7 @@ impl Admissions {
 
     /// The wall clock is asked once for each. What it puts into the future was just now: that may hold an incident back for an hour, and
     /// lets none through.
-    fn note_written(&mut self, fences: &[NodeFence]) {
+    fn note_written(&mut self, fences: &[&NodeFence]) {
         let (now, wall_now) = (clock::since_boot(), clock::wall());
         let noted = fences.iter().filter_map(|fence| {
             let name = fence.name_any();

@@ -6,8 +6,10 @@
 //! that got lost, nor of anything while its version is still to come, since the cluster went back: now and then, and when that is seen,
 //! everything is listed anew.
 
+mod attached;
 mod objects;
 
+use self::attached::Attached;
 use super::revision::Revision;
 use super::tampered::keep_other_writers;
 use fencing_api::device::FenceDevice;
@@ -68,6 +70,7 @@ pub struct Caches {
     pub devices: Store<DeserializeGuard<FenceDevice>>,
     /// All NodeFencingPolicies, those that cannot be decoded included.
     pub policies: Store<DeserializeGuard<NodeFencingPolicy>>,
+    attached: Attached,
     heard: Heard,
 }
 
@@ -102,28 +105,37 @@ impl Caches {
             heard: &heard,
             tasks,
         };
-        let nodes = watches.start("Node", SlimNode::trim, |node: &SlimNode| {
-            Change::Node(name(node))
-        });
+        let (seen, attached) = (revision.clone(), Attached::default());
+        let nodes = watches.start(
+            "Node",
+            SlimNode::trim,
+            |node: &SlimNode| Change::Node(name(node)),
+            move |event| note_version(&seen, event),
+        );
+        let index = attached.clone();
         let attachments = watches.start(
             "VolumeAttachment",
             SlimAttachment::trim,
             |attachment: &SlimAttachment| Change::Attachment(attachment.spec.node_name.clone()),
+            move |event| index.note(event),
         );
         let fences = watches.start(
             "NodeFence",
             keep_other_writers,
             |fence: &DeserializeGuard<NodeFence>| Change::Fence(name(fence)),
+            |_| {},
         );
         let devices = watches.start(
             "FenceDevice",
             keep_other_writers,
             |device: &DeserializeGuard<FenceDevice>| Change::Device(name(device)),
+            |_| {},
         );
         let policies = watches.start(
             "NodeFencingPolicy",
             keep_other_writers,
             |policy: &DeserializeGuard<NodeFencingPolicy>| Change::Policy(name(policy)),
+            |_| {},
         );
         Self {
             nodes,
@@ -131,6 +143,7 @@ impl Caches {
             fences,
             devices,
             policies,
+            attached,
             heard,
         }
     }
@@ -218,6 +231,7 @@ impl Watches<'_> {
         kind: &'static str,
         trim: fn(&mut K),
         change: impl Fn(&K) -> Change + Send + 'static,
+        note: impl Fn(&Event<K>) + Send + 'static,
     ) -> Store<K>
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
@@ -228,7 +242,6 @@ impl Watches<'_> {
         let heard = self.heard.clone();
         let api = Api::<K>::all(self.client.clone());
         let revision = self.revision.clone();
-        let seen = self.revision.clone();
         let is_old = move || old_or_back(&revision);
         let objects = listed_anew(is_old, move || watcher(api.clone(), config.clone()))
             .modify(trim)
@@ -237,9 +250,7 @@ impl Watches<'_> {
                 if !matches!(event, Event::Init) {
                     heard.now(kind);
                 }
-                if kind == "Node" {
-                    note_version(&seen, event);
-                }
+                note(event);
             })
             .default_backoff();
         let events = reflector::reflector(writer, objects);

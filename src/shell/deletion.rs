@@ -100,14 +100,10 @@ impl Deletion {
 
 fn is_wanted(caches: &Caches) -> bool {
     let policies = caches.policies();
-    let mut fences = caches
-        .fences()
-        .into_iter()
-        .filter(|fence| !fence.is_ended());
     policies
         .iter()
         .any(|it| deletes_nodes(&it.spec.procedure.recovery))
-        || fences.any(|it| deletes_nodes(&it.spec.procedure.recovery))
+        || caches.has_fence(|it| !it.is_ended() && deletes_nodes(&it.spec.procedure.recovery))
 }
 
 #[cfg(test)]

@@ -3,18 +3,25 @@
 //! A full Node costs 135 KB in a cache, a slim one 7 KB; a VolumeAttachment 18 KB against 1.2. The same types serve
 //! the quorum reads, so that a decision and a cache can never read a field differently.
 
+mod list;
+mod meta;
 mod pods;
 mod wide;
 mod workloads;
 
-use fencing_core::observed::{AttachmentView, ConditionView, LeaseView, NodeView, TaintView};
+use fencing_core::budget::Member;
+use fencing_core::observed::{
+    AttachmentView, ConditionView, LeaseView, NodeView, Ready, TaintView,
+};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::Resource;
 use kube::api::ObjectMeta;
+pub use list::{Attachments, ListHead, attachments_of};
 pub use pods::pod_view;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 pub use wide::WideNode;
 pub use workloads::{SlimContainer, SlimDeployment, SlimPod};
 
@@ -34,7 +41,8 @@ pub struct Kubelet {
 #[resource(inherit = Node)]
 #[serde(default)]
 pub struct SlimNode {
-    /// Standard metadata.
+    /// Standard metadata, without `managedFields`.
+    #[serde(deserialize_with = "meta::lean")]
     pub metadata: ObjectMeta,
     /// Spec.
     pub spec: SlimNodeSpec,
@@ -140,6 +148,23 @@ pub struct SlimPort {
     pub port: u16,
 }
 
+impl Member for SlimNode {
+    fn name(&self) -> &str {
+        self.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    fn labels(&self) -> &BTreeMap<String, String> {
+        static NONE: BTreeMap<String, String> = BTreeMap::new();
+        self.metadata.labels.as_ref().unwrap_or(&NONE)
+    }
+
+    fn ready(&self) -> Ready {
+        let mut conditions = self.status.conditions.iter().flatten();
+        let ready = conditions.find(|it| it.type_ == "Ready");
+        Ready::of(ready.map(|it| it.status.as_str()))
+    }
+}
+
 impl SlimNode {
     /// The Node as the core sees it.
     pub fn view(&self) -> NodeView {
@@ -201,9 +226,8 @@ impl SlimNode {
         })
     }
 
-    /// Drops what nobody reads before the object goes into a cache: annotation values and managed fields.
+    /// Drops what nobody reads before the object goes into a cache: annotation values.
     pub fn trim(&mut self) {
-        self.metadata.managed_fields = None;
         for value in self
             .metadata
             .annotations
@@ -242,7 +266,8 @@ impl SlimCondition {
 #[resource(inherit = Lease)]
 #[serde(default)]
 pub struct SlimLease {
-    /// Standard metadata.
+    /// Standard metadata, without `managedFields`.
+    #[serde(deserialize_with = "meta::lean")]
     pub metadata: ObjectMeta,
     /// Spec.
     pub spec: SlimLeaseSpec,
@@ -270,7 +295,8 @@ impl SlimLease {
 #[resource(inherit = VolumeAttachment)]
 #[serde(default)]
 pub struct SlimAttachment {
-    /// Standard metadata.
+    /// Standard metadata, without `managedFields`.
+    #[serde(deserialize_with = "meta::lean")]
     pub metadata: ObjectMeta,
     /// Spec.
     pub spec: SlimAttachmentSpec,
@@ -349,7 +375,6 @@ impl SlimAttachment {
 
     /// Drops what nobody reads before the object goes into a cache.
     pub fn trim(&mut self) {
-        self.metadata.managed_fields = None;
         self.metadata.annotations = None;
         self.status.attach_error = None;
     }

@@ -12,7 +12,9 @@ use super::support::deletes_nodes;
 use fencing_api::fence::NodeFence;
 use fencing_api::fence_status::NodeFenceStatus;
 use fencing_api::policy::{Budget, ControlPlaneBudget, FenceMode, MinHealthy, NodeFencingPolicy};
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Label of control-plane nodes (kubeadm, KEP-2067).
@@ -56,11 +58,49 @@ impl Open {
     }
 }
 
+/// What the budget asks of a Node. It asks it of all there are, for each incident: no copy of them is made for that.
+pub trait Member {
+    /// Its name.
+    fn name(&self) -> &str;
+    /// Its labels.
+    fn labels(&self) -> &BTreeMap<String, String>;
+    /// Status of the condition `Ready`.
+    fn ready(&self) -> Ready;
+}
+
+impl Member for NodeView {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn labels(&self) -> &BTreeMap<String, String> {
+        &self.labels
+    }
+
+    fn ready(&self) -> Ready {
+        self.ready()
+    }
+}
+
+impl<N: Member> Member for Arc<N> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn labels(&self) -> &BTreeMap<String, String> {
+        (**self).labels()
+    }
+
+    fn ready(&self) -> Ready {
+        (**self).ready()
+    }
+}
+
 /// The cluster, as the budget sees it.
 #[derive(Debug)]
-pub struct Cluster<'a> {
+pub struct Cluster<'a, N = NodeView> {
     /// All Nodes.
-    pub nodes: &'a [NodeView],
+    pub nodes: &'a [N],
     /// Names of the nodes that the incident's policy selects, and of those that it had deleted and that have not come back: they count as
     /// not Ready.
     pub selected: &'a [String],
@@ -79,12 +119,12 @@ fn hold(reason: HeldBy, message: String) -> Result<(), Hold> {
 }
 
 /// May this incident act now?
-pub fn admit(
+pub fn admit<N: Member>(
     mine: &Open,
     mode: FenceMode,
     approved: bool,
     budget: &Budget,
-    cluster: &Cluster<'_>,
+    cluster: &Cluster<'_, N>,
     now: Duration,
 ) -> Result<(), Hold> {
     own_node(&mine.node, cluster.own_node).map_or(Ok(()), Err)?;
@@ -113,13 +153,13 @@ pub fn own_node(node: &str, own_node: Option<&str>) -> Option<Hold> {
 }
 
 /// Fencing a control-plane node must leave a majority of them Ready.
-fn quorum(mine: &Open, cluster: &Cluster<'_>) -> Result<(), Hold> {
-    let members: Vec<&NodeView> = cluster
+fn quorum<N: Member>(mine: &Open, cluster: &Cluster<'_, N>) -> Result<(), Hold> {
+    let members: Vec<&N> = cluster
         .nodes
         .iter()
-        .filter(|node| node.labels.contains_key(CONTROL_PLANE_LABEL))
+        .filter(|node| node.labels().contains_key(CONTROL_PLANE_LABEL))
         .collect();
-    if !members.iter().any(|node| node.name == mine.node) {
+    if !members.iter().any(|node| node.name() == mine.node) {
         return Ok(());
     }
     // Of a member whose Node is gone nobody knows any more that it is one: the next would be counted without it.
@@ -129,7 +169,7 @@ fn quorum(mine: &Open, cluster: &Cluster<'_>) -> Result<(), Hold> {
     }
     let left = members
         .iter()
-        .filter(|node| node.name != mine.node && node.ready() == Ready::True)
+        .filter(|node| node.name() != mine.node && node.ready() == Ready::True)
         .count();
     let needed = members.len() / 2 + 1;
     if left >= needed {
@@ -142,7 +182,7 @@ fn quorum(mine: &Open, cluster: &Cluster<'_>) -> Result<(), Hold> {
     hold(HeldBy::Quorum, message)
 }
 
-fn concurrent(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(), Hold> {
+fn concurrent<N>(mine: &Open, budget: &Budget, cluster: &Cluster<'_, N>) -> Result<(), Hold> {
     let same_policy = || {
         cluster
             .open
@@ -178,14 +218,18 @@ fn concurrent(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(),
     Ok(())
 }
 
-fn failure_domain(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result<(), Hold> {
+fn failure_domain<N: Member>(
+    mine: &Open,
+    budget: &Budget,
+    cluster: &Cluster<'_, N>,
+) -> Result<(), Hold> {
     let Some(domain) = &budget.failure_domain else {
         return Ok(());
     };
     let domain_of: BTreeMap<&str, &String> = cluster
         .nodes
         .iter()
-        .filter_map(|node| Some((node.name.as_str(), node.labels.get(&domain.topology_key)?)))
+        .filter_map(|node| Some((node.name(), node.labels().get(&domain.topology_key)?)))
         .collect();
     // Nodes without the label are a domain of their own.
     let mine_domain = domain_of.get(mine.node.as_str());
@@ -212,19 +256,21 @@ fn failure_domain(mine: &Open, budget: &Budget, cluster: &Cluster<'_>) -> Result
 }
 
 /// Too many nodes down at once is more likely a switch, a power feed or the API server than that many machines.
-fn healthy(budget: &Budget, cluster: &Cluster<'_>) -> Result<(), Hold> {
+fn healthy<N: Member>(budget: &Budget, cluster: &Cluster<'_, N>) -> Result<(), Hold> {
     let total = cluster.selected.len();
+    let selected: HashSet<&str> = cluster.selected.iter().map(String::as_str).collect();
     let healthy = cluster
         .nodes
         .iter()
-        .filter(|node| cluster.selected.contains(&node.name) && node.ready() == Ready::True)
+        .filter(|node| node.ready() == Ready::True && selected.contains(node.name()))
         .count();
     let needed = healthy_min(budget, total);
     if healthy >= needed {
         return Ok(());
     }
     // Of the policy, and not there.
-    let is_there = |name: &String| cluster.nodes.iter().any(|node| node.name == *name);
+    let there: HashSet<&str> = cluster.nodes.iter().map(Member::name).collect();
+    let is_there = |name: &String| there.contains(name.as_str());
     let gone = cluster.selected.iter().filter(|name| !is_there(name));
     let gone: Vec<String> = gone.cloned().collect();
     let gone = match gone.is_empty() {
@@ -249,7 +295,7 @@ pub fn healthy_min(budget: &Budget, selected: usize) -> usize {
     }
 }
 
-fn hourly(budget: &Budget, cluster: &Cluster<'_>, now: Duration) -> Result<(), Hold> {
+fn hourly<N>(budget: &Budget, cluster: &Cluster<'_, N>, now: Duration) -> Result<(), Hold> {
     let recent = cluster
         .admissions
         .iter()
@@ -267,7 +313,7 @@ fn hourly(budget: &Budget, cluster: &Cluster<'_>, now: Duration) -> Result<(), H
 
 /// The last to be asked: of all policies only those queue here that their own would let through, or one policy's queue would keep the
 /// others from a place that it cannot take itself (L5).
-fn cluster_wide(mine: &Open, cluster: &Cluster<'_>) -> Result<(), Hold> {
+fn cluster_wide<N>(mine: &Open, cluster: &Cluster<'_, N>) -> Result<(), Hold> {
     let Some(cap) = cluster.cap else {
         return Ok(());
     };
@@ -300,12 +346,12 @@ fn cluster_wide(mine: &Open, cluster: &Cluster<'_>) -> Result<(), Hold> {
 /// Names for [`Cluster::selected`].
 pub fn selected(
     policy: &NodeFencingPolicy,
-    nodes: &[NodeView],
-    fences: &[NodeFence],
+    nodes: &[impl Member],
+    fences: &[impl Borrow<NodeFence>],
 ) -> Vec<String> {
     let selector = &policy.spec.node_selector;
-    let of_policy = nodes.iter().filter(|it| matches(selector, &it.labels));
-    let mut selected: Vec<String> = of_policy.map(|it| it.name.clone()).collect();
+    let of_policy = nodes.iter().filter(|it| matches(selector, it.labels()));
+    let mut selected: Vec<String> = of_policy.map(|it| it.name().to_owned()).collect();
     let name = policy.metadata.name.as_deref().unwrap_or_default();
     selected.extend(deleted_nodes(fences, name, nodes));
     selected
@@ -313,11 +359,16 @@ pub fn selected(
 
 /// The Nodes that this policy had deleted and that are not there again, as long as the records of that are kept: machines that are down, which
 /// a storm is told by like any other (S13).
-pub fn deleted_nodes(fences: &[NodeFence], policy: &str, nodes: &[NodeView]) -> BTreeSet<String> {
-    let is_gone = |name: &str| !nodes.iter().any(|node| node.name == name);
+pub fn deleted_nodes(
+    fences: &[impl Borrow<NodeFence>],
+    policy: &str,
+    nodes: &[impl Member],
+) -> BTreeSet<String> {
+    let is_gone = |name: &str| !nodes.iter().any(|node| node.name() == name);
     let of_policy = fences
         .iter()
-        .filter(|fence| fence.spec.policy_name.as_deref() == Some(policy));
+        .map(Borrow::borrow)
+        .filter(|fence: &&NodeFence| fence.spec.policy_name.as_deref() == Some(policy));
     let deleted = of_policy.filter(|fence| {
         let was_marked = |status: &NodeFenceStatus| status.taint_applied_time.is_some();
         let is_marked = fence.status.as_ref().is_some_and(was_marked);

@@ -43,6 +43,18 @@ pub enum Ready {
     Missing,
 }
 
+impl Ready {
+    /// By the condition's status; none: the Node has no such condition.
+    pub fn of(status: Option<&str>) -> Self {
+        match status {
+            Some("True") => Self::True,
+            Some("False") => Self::False,
+            Some(_) => Self::Unknown,
+            None => Self::Missing,
+        }
+    }
+}
+
 /// One condition of a Node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ConditionView {
@@ -94,15 +106,8 @@ pub struct NodeView {
 impl NodeView {
     /// Status of the condition `Ready`.
     pub fn ready(&self) -> Ready {
-        match self
-            .condition("Ready")
-            .map(|condition| condition.status.as_str())
-        {
-            Some("True") => Ready::True,
-            Some("False") => Ready::False,
-            Some(_) => Ready::Unknown,
-            None => Ready::Missing,
-        }
+        let ready = self.condition("Ready");
+        Ready::of(ready.map(|condition| condition.status.as_str()))
     }
 
     /// The condition of this type.

@@ -1,15 +1,15 @@
 //! What the caches hold of our own objects and of VolumeAttachments. What is asked for each node copies no more than it returns.
 
-use super::Caches;
+use super::{Caches, name};
 use fencing_api::device::FenceDevice;
 use fencing_api::fence::NodeFence;
 use fencing_api::policy::NodeFencingPolicy;
 use fencing_cluster::slim::SlimAttachment;
 use fencing_core::observed::NodeView;
 use fencing_core::select::serves;
+use kube::Resource;
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::{self, Store};
-use kube::{Resource, ResourceExt};
 use std::sync::Arc;
 
 impl Caches {
@@ -20,17 +20,17 @@ impl Caches {
 
     /// The names of the open ones of which this is true. Nothing else is copied.
     pub fn open_fences(&self, is: impl Fn(&NodeFence) -> bool) -> Vec<String> {
-        let fences = self.fences.state();
-        let decoded = fences.iter().filter_map(|guard| guard.0.as_ref().ok());
-        let open = decoded.filter(|fence| !fence.is_ended() && is(fence));
-        open.map(ResourceExt::name_any).collect()
+        let is_open = |fence: &NodeFence| !fence.is_ended() && is(fence);
+        let is_open = |guard: &DeserializeGuard<NodeFence>| guard.0.as_ref().is_ok_and(is_open);
+        let open = self.fences.state_filter(is_open);
+        open.iter().map(|guard| name(&**guard)).collect()
     }
 
     /// Is there one of which this is true? Nothing is copied.
     pub fn has_fence(&self, is: impl Fn(&NodeFence) -> bool) -> bool {
-        let fences = self.fences.state();
-        let mut decoded = fences.iter().filter_map(|guard| guard.0.as_ref().ok());
-        decoded.any(is)
+        self.fences
+            .find(|guard| guard.0.as_ref().is_ok_and(&is))
+            .is_some()
     }
 
     /// Those of them that are about this node.
@@ -100,8 +100,7 @@ impl Caches {
 
     /// VolumeAttachments of this node.
     pub fn attachments_of(&self, node: &str) -> Vec<Arc<SlimAttachment>> {
-        self.attachments
-            .state_filter(|attachment| attachment.spec.node_name == node)
+        self.attached.of(node, &self.attachments)
     }
 }
 

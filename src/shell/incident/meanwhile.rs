@@ -43,8 +43,8 @@ impl Round<'_> {
     fn clearing(&self, settings: &Settings, node: Option<&NodeView>) -> Option<NodeFence> {
         let memory = &self.incident.memory;
         let node = node.filter(|_| plan::may_be_superseded(settings, memory))?;
-        let mut fences = self.context.caches.fences();
-        fences.retain(|it| it.spec.node_name == node.name && it.name_any() != settings.fence);
+        let mut fences = self.context.caches.fences_of(&node.name);
+        fences.retain(|it| it.name_any() != settings.fence);
         fences.sort_by_key(|it| !may_turn_on(it));
         cleared_by(&fences, node).cloned()
     }

@@ -70,8 +70,8 @@ pub fn no_off(
     no(fence).or_else(|| is_policy_s.then(stopped).flatten())
 }
 
-/// The same by what other NodeFences have done to the node since: whoever was admitted has it, however soon they ended. `fences` are asked for
-/// when it matters.
+/// The same by what other NodeFences have done to the node since: whoever was admitted has it, however soon they ended. `fences` are those of
+/// the node, asked for when it matters.
 pub fn by_others(
     settings: Settings,
     status: &NodeFenceStatus,

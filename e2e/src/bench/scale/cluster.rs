@@ -35,7 +35,7 @@ const DIES: &str = "bench.nodefencing.io/dies";
 /// Between two looks at a Node.
 const PAUSE: Duration = Duration::from_millis(250);
 /// Until all Nodes of a storm are as they should be.
-const STORM_MAX: Duration = Duration::from_secs(180);
+const STORM_MAX: Duration = Duration::from_secs(300);
 
 /// How large.
 #[derive(Debug, Clone, Copy)]
