@@ -9,8 +9,10 @@ use super::found_off::FoundOff;
 use super::health::Health;
 use super::lease::TermEnd;
 use super::metrics::{IncidentRow, Metrics};
+use super::observe::AttachmentLists;
 use super::outside::Outside;
 use super::revision::Revision;
+use super::wakes::Wakes;
 use fencing_api::device::FenceDevice;
 use fencing_core::control;
 use fencing_core::delay::{Delayed, Why};
@@ -19,7 +21,6 @@ use fencing_drivers::FenceDriver;
 use kube::Client;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::mpsc;
 
 /// What the loops share.
 pub struct Context {
@@ -29,6 +30,8 @@ pub struct Context {
     pub writes: Client,
     /// Caches.
     pub caches: Caches,
+    /// Reads VolumeAttachments for all incidents.
+    pub attachments: AttachmentLists,
     /// Fence devices.
     pub devices: Arc<Devices>,
     /// The way to the ports of kubelets.
@@ -49,8 +52,8 @@ pub struct Context {
     pub own_node: Option<String>,
     /// How many fences may be under way in the whole cluster; none: as many as the policies allow.
     pub max_concurrent: Option<u32>,
-    /// Wakes the loop of a NodeFence, by name.
-    pub wake: mpsc::UnboundedSender<String>,
+    /// Wakes the loop of a NodeFence.
+    pub wakes: Wakes,
     /// Who may act.
     pub brakes: Brakes,
     /// May the operator delete Nodes?

@@ -7,14 +7,20 @@ use super::cache::Change;
 use super::context::Context;
 use super::detect::Detector;
 use super::incident::{self, Incidents};
+use super::marks::{Marks, mark};
 use super::undecodable::Undecodable;
+use super::wakes::Reason;
 use fencing_api::fence::NodeFence;
+use fencing_cluster::slim::SlimNode;
+use fencing_core::select;
 use fencing_drivers::clock;
 use futures::{Stream, StreamExt};
 use kube::core::DeserializeGuard;
 use kube::runtime::applier;
 use kube::runtime::controller::{Action, Config, Error};
 use kube::runtime::reflector::ObjectRef;
+use kube::{Resource, ResourceExt};
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,6 +72,7 @@ pub async fn run_incidents(
         // A NodeFence that is not in the cache was deleted; its incident ends with it.
         if let Err(Error::ObjectNotFound(fence)) = outcome {
             incidents.end(&context, &fence.name);
+            let _ = context.wakes.take(&fence.name);
         }
     }
 }
@@ -78,17 +85,13 @@ pub async fn run_detector(
 ) {
     let mut detector = Detector::new(context.clone());
     let mut undecodable = Undecodable::new(context.events.clone());
-    // Since when every node is to be looked at again.
-    let mut all_due: Option<Duration> = None;
+    let mut due = Due::default();
+    let mut specs = Marks::default();
     loop {
         context.health.beat();
         let now = clock::since_boot();
-        if let Some(since) = all_due
-            && (changes.is_empty() || now.saturating_sub(since) >= GATHER)
-        {
-            all_due = None;
-            detector.all_changed().await;
-            wake(&context, |_| true);
+        if due.is_now(now, changes.is_empty()) {
+            look(&context, &mut detector, std::mem::take(&mut due)).await;
             continue;
         }
         let pause = detector
@@ -106,8 +109,8 @@ pub async fn run_detector(
                         let fence = context.caches.fence_entry(name);
                         undecodable.look(&change, fence.as_deref());
                     }
-                    if changed(&context, &mut detector, change).await {
-                        all_due.get_or_insert(now);
+                    if let Some(which) = changed(&context, &mut detector, &mut specs, change).await {
+                        due.add(which, now);
                     }
                 }
                 None => return,
@@ -117,31 +120,131 @@ pub async fn run_detector(
     }
 }
 
-/// Is every node to be looked at again?
-async fn changed(context: &Context, detector: &mut Detector, change: Change) -> bool {
-    match change {
-        Change::Node(node) => {
-            wake(context, |fence| fence.spec.node_name == node);
-            detector.node_changed(&node).await;
+/// Which Nodes are to be looked at again, and their incidents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Which {
+    All,
+    /// That of an incident that has ended.
+    One(String),
+}
+
+/// What is to be looked at again, gathered.
+#[derive(Debug, Default)]
+struct Due {
+    since: Option<Duration>,
+    all: bool,
+    nodes: BTreeSet<String>,
+}
+
+impl Due {
+    fn add(&mut self, which: Which, now: Duration) {
+        self.since.get_or_insert(now);
+        match which {
+            Which::All => self.all = true,
+            Which::One(node) => {
+                self.nodes.insert(node);
+            }
         }
-        Change::Attachment(node) => wake(context, |fence| fence.spec.node_name == node),
-        Change::Fence(fence) => {
-            let ended_or_gone = !context.caches.has_open_fence(&fence);
-            // Nobody listens any more only while the operator ends.
-            let _ = context.wake.send(fence);
-            // Its place in the budget is free, and its node may need another look.
-            return ended_or_gone;
-        }
-        Change::Device(_) => wake(context, |_| true),
-        Change::Policy(_) => return true,
     }
-    false
+
+    fn is_now(&self, now: Duration, is_quiet: bool) -> bool {
+        let is_over = |since: Duration| now.saturating_sub(since) >= GATHER;
+        self.since.is_some_and(|since| is_quiet || is_over(since))
+    }
+}
+
+/// Looks at them. Whoever waits for a place in a budget has another look too, since there may be one now.
+async fn look(context: &Context, detector: &mut Detector, due: Due) {
+    if due.all {
+        detector.all_changed().await;
+        wake(context, &Reason::Other, |_| true);
+        return;
+    }
+    for node in &due.nodes {
+        detector.node_changed(node).await;
+    }
+    let brakes = &context.brakes;
+    wake(context, &Reason::Other, |fence| {
+        due.nodes.contains(&fence.spec.node_name) || !brakes.is_admitted(&fence.name_any())
+    });
+}
+
+/// Which Nodes are to be looked at again, beside what is looked at already. `specs`: what is known of devices and policies but their statuses,
+/// which are written often, and of which nothing follows for a Node that they are not about.
+async fn changed(
+    context: &Context,
+    detector: &mut Detector,
+    specs: &mut Marks,
+    change: Change,
+) -> Option<Which> {
+    match &change {
+        Change::Node(node) => {
+            let version = |node: &SlimNode| node.metadata.resource_version.clone();
+            let version = context.caches.node(node).and_then(|node| version(&node));
+            let reason = version.map_or(Reason::Other, Reason::Node);
+            wake(context, &reason, |fence| fence.spec.node_name == *node);
+            detector.node_changed(node).await;
+        }
+        Change::Attachment(node) => wake(context, &Reason::Attachment, |fence| {
+            fence.spec.node_name == *node
+        }),
+        Change::Fence(fence) => {
+            let guard = context.caches.fence_entry(fence);
+            let version = guard.as_deref().and_then(|it| it.0.as_ref().ok());
+            let version = version.and_then(|it| it.metadata.resource_version.clone());
+            let reason = version.map_or(Reason::Other, Reason::Fence);
+            context.wakes.wake(fence.clone(), reason);
+            // Its place in the budget is free, and its node may need another look: that of a record that is gone may be any.
+            return match guard.as_deref().map(|guard| &guard.0) {
+                Some(Ok(fence)) if fence.is_ended() => {
+                    Some(Which::One(fence.spec.node_name.clone()))
+                }
+                Some(Ok(_)) => None,
+                Some(Err(_)) | None => Some(Which::All),
+            };
+        }
+        Change::Device(name) => {
+            let guard = context.caches.device_entry(name);
+            let device = guard.as_deref().and_then(|guard| guard.0.as_ref().ok());
+            let is_news = specs.differs(change.clone(), device.map(spec_mark));
+            let Some(device) = device.filter(|_| !is_news) else {
+                wake(context, &Reason::Other, |_| true);
+                return None;
+            };
+            let serves = |node: &str| {
+                let node = context.caches.node(node);
+                node.is_none_or(|node| select::serves(device, &node.view()))
+            };
+            wake(context, &Reason::Other, |fence| {
+                serves(&fence.spec.node_name)
+            });
+        }
+        Change::Policy(name) => {
+            let policy = context.caches.policy(name);
+            let is_news = specs.differs(change.clone(), policy.as_ref().map(spec_mark));
+            return is_news.then_some(Which::All);
+        }
+    }
+    None
+}
+
+/// Of everything but the status.
+fn spec_mark<K: Resource>(object: &K) -> u64 {
+    let meta = object.meta();
+    let is_going = meta.deletion_timestamp.is_some();
+    mark((
+        &meta.uid,
+        meta.generation,
+        &meta.labels,
+        &meta.annotations,
+        is_going,
+    ))
 }
 
 /// Wakes the loops of the open incidents that this concerns.
-fn wake(context: &Context, concerns: impl Fn(&NodeFence) -> bool) {
+fn wake(context: &Context, reason: &Reason, concerns: impl Fn(&NodeFence) -> bool) {
     for name in context.caches.open_fences(concerns) {
-        let _ = context.wake.send(name);
+        context.wakes.wake(name, reason.clone());
     }
 }
 
@@ -150,7 +253,7 @@ mod tests {
     use super::*;
     use crate::shell::fake::{self, Cluster};
     use fencing_core::observed::QUARANTINE;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     const NODE: &str = "GET /api/v1/nodes/worker-1";
 
@@ -181,5 +284,61 @@ mod tests {
         let requests = cluster.requests();
         let reads = requests.iter().filter(|it| *it == NODE).count();
         assert_eq!(reads, 1);
+    }
+
+    /// A storm writes the status of each of its devices: of all incidents only that of the device's node has another look.
+    #[tokio::test]
+    async fn what_is_written_of_a_device_wakes_the_incidents_of_its_nodes() {
+        let cluster = Cluster::new().await;
+        let device = |status: &Value| {
+            json!({
+                "apiVersion": "nodefencing.io/v1alpha1", "kind": "FenceDevice",
+                "metadata": {"name": "bmc", "uid": "uid-bmc", "generation": 1}, "status": status,
+                "spec": {"nodeName": "worker-1", "manual": {}},
+            })
+        };
+        let open = |name: &str, node: &str| {
+            json!({
+                "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence",
+                "metadata": {"name": name, "uid": format!("uid-{name}")},
+                "spec": {
+                    "nodeName": node, "trigger": {"type": "Manual"},
+                    "fence": {"mode": "PowerOff"}, "recovery": {}, "release": {}, "powerOn": {},
+                },
+            })
+        };
+        let of = "/apis/nodefencing.io/v1alpha1";
+        let fences = [open("own", "worker-1"), open("other", "worker-2")];
+        cluster.put(
+            "GET /api/v1/nodes",
+            200,
+            fake::list("Node", "7", &[fake::node()]),
+        );
+        let fences = fake::list("NodeFence", "7", &fences);
+        cluster.put(&format!("GET {of}/nodefences"), 200, fences);
+        let devices = fake::list("FenceDevice", "7", &[device(&json!({}))]);
+        cluster.put(&format!("GET {of}/fencedevices"), 200, devices);
+        let (context, _watches) = cluster.watching();
+        let caches = &context.caches;
+        caches.nodes.wait_until_ready().await.expect("the nodes");
+        caches.fences.wait_until_ready().await.expect("the fences");
+        caches
+            .devices
+            .wait_until_ready()
+            .await
+            .expect("the devices");
+        let (mut detector, mut specs) = (Detector::new(context.clone()), Marks::default());
+        let mut woken = async || {
+            let change = Change::Device("bmc".to_owned());
+            let which = changed(&context, &mut detector, &mut specs, change).await;
+            assert_eq!(which, None);
+            let woken = |name: &&str| context.wakes.take(name).is_some();
+            ["own", "other"]
+                .into_iter()
+                .filter(woken)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(woken().await, ["own", "other"], "it is new");
+        assert_eq!(woken().await, ["own"]);
     }
 }

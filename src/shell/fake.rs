@@ -10,8 +10,10 @@ use super::found_off::FoundOff;
 use super::health::Health;
 use super::lease::TermEnd;
 use super::metrics::Metrics;
+use super::observe::AttachmentLists;
 use super::outside::Outside;
 use super::revision::Revision;
+use super::wakes::Wakes;
 use fencing_cluster::client::Clients;
 pub use fencing_cluster::fake::{Fake, Seen, failure, list, node, out_of_service, tainted};
 use fencing_drivers::address::{AddressRules, Lookup};
@@ -104,7 +106,8 @@ impl Cluster {
             board: Board::default(),
             own_node: None,
             max_concurrent: None,
-            wake: mpsc::unbounded_channel().0,
+            wakes: Wakes::new().0,
+            attachments: AttachmentLists::default(),
             brakes: Brakes::default(),
             delays: Delays::default(),
             stranded: StrandedNodes::default(),

@@ -70,3 +70,4 @@ pub mod tampered;
 pub mod term;
 pub mod undecodable;
 pub mod unfence;
+pub mod wakes;

@@ -3,12 +3,15 @@
 //! `resourceVersion` is left unset everywhere, which makes the API server answer from etcd's quorum (S12). A read
 //! that fails, is cut short or cannot be decoded is `Failed`, never "empty".
 
+mod attachments;
 mod volumes;
+
+pub use attachments::AttachmentLists;
 
 use super::context::Context;
 use fencing_api::fence::NodeFence;
 use fencing_cluster::client::{AskError, ask};
-use fencing_cluster::slim::{SlimAttachment, SlimLease, SlimNode, pod_view};
+use fencing_cluster::slim::{SlimLease, SlimNode, pod_view};
 use fencing_core::observed::{
     AttachmentView, LeaseView, NodeView, Observed, PodView, Read, Volumes,
 };
@@ -150,7 +153,10 @@ async fn others(context: &Context, name: &str, wanted: &Needs) -> Others {
             Box::pin(same_pods(context, &wanted.starting))
         ),
         Box::pin(async {
-            let attachments = if_wanted(wanted.attachments, attachments(context, name)).await;
+            let listed = context
+                .attachments
+                .of(&context.reads, &context.revision, name);
+            let attachments = if_wanted(wanted.attachments, listed).await;
             let volumes = match (attachments.present(), &wanted.volumes_of) {
                 (Some(attachments), Some(pods)) => volumes(context, attachments, pods).await,
                 _ => Read::NotRead,
@@ -214,18 +220,6 @@ async fn same_pods(context: &Context, pods: &[PodView]) -> Read<Vec<PodView>> {
     }
 }
 
-async fn attachments(context: &Context, node: &str) -> Read<Vec<AttachmentView>> {
-    let api = Api::<SlimAttachment>::all(context.reads.clone());
-    let all = list(context, &api, &ListParams::default()).await;
-    let of_node = |all: Vec<SlimAttachment>| {
-        all.iter()
-            .filter(|attachment| attachment.spec.node_name == node)
-            .map(SlimAttachment::view)
-            .collect()
-    };
-    seen_map(all, of_node)
-}
-
 /// The object, unless there is none.
 fn found<T>(read: Read<T>) -> Result<Option<T>, String> {
     match read {
@@ -272,27 +266,28 @@ async fn list<K: Resource + Clone + DeserializeOwned + Debug>(
         Ok(list) => list,
         Err(error) => return Read::Failed(error.to_string()),
     };
-    // We ask for no pages, so a list that goes on elsewhere was cut by somebody (F22).
-    if list
-        .metadata
-        .continue_
-        .as_deref()
-        .is_some_and(|token| !token.is_empty())
-    {
-        return Read::Failed("the list is not complete".to_owned());
-    }
-    if list
-        .metadata
-        .resource_version
-        .as_deref()
-        .is_none_or(str::is_empty)
-    {
-        return Read::Failed("the list has no resourceVersion".to_owned());
+    let (version, token) = (
+        list.metadata.resource_version.as_deref(),
+        list.metadata.continue_.as_deref(),
+    );
+    if let Err(reason) = is_complete(version, token) {
+        return Read::Failed(reason);
     }
     context
         .revision
         .note(newest, list.metadata.resource_version.as_deref());
     Read::Present(list.items)
+}
+
+/// We ask for no pages, so a list that goes on elsewhere was cut by somebody (F22).
+fn is_complete(version: Option<&str>, token: Option<&str>) -> Result<(), String> {
+    if token.is_some_and(|token| !token.is_empty()) {
+        return Err("the list is not complete".to_owned());
+    }
+    if version.is_none_or(str::is_empty) {
+        return Err("the list has no resourceVersion".to_owned());
+    }
+    Ok(())
 }
 
 fn seen_map<T, U>(seen: Read<T>, map: impl FnOnce(T) -> U) -> Read<U> {

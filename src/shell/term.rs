@@ -17,20 +17,23 @@ use super::health::Gate;
 use super::history;
 use super::lease::{Elector, TermEnd};
 use super::metrics::{Metrics, Snapshot};
+use super::observe::AttachmentLists;
 use super::others;
 use super::policy_status::PolicyStatuses;
 use super::probe::Prober;
 use super::revision::Revision;
 use super::run::Equipment;
 use super::unfence;
+use super::wakes::Wakes;
 use crate::args::Settings;
+use fencing_api::fence::NodeFence;
 use fencing_cluster::client::Clients;
 use fencing_cluster::stop::Stop;
 use fencing_core::assess::others::Served;
 use fencing_drivers::clock::Clock;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use kube::{Client, ResourceExt};
+use kube::Client;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -157,12 +160,10 @@ impl Replica {
     /// leader whose kubelet hangs would go on renewing its Lease.
     async fn own_fence(&self, left_for: &BTreeSet<String>) -> String {
         loop {
-            let fences = self.caches.fences().into_iter();
-            let mut own = fences.filter(|fence| {
-                !fence.is_ended() && Some(&fence.spec.node_name) == self.own_node.as_ref()
-            });
-            if let Some(fence) = own.find(|fence| !left_for.contains(&fence.name_any())) {
-                return fence.name_any();
+            let is_own = |fence: &NodeFence| Some(&fence.spec.node_name) == self.own_node.as_ref();
+            let own = self.caches.open_fences(is_own);
+            if let Some(fence) = own.into_iter().find(|fence| !left_for.contains(fence)) {
+                return fence;
             }
             sleep(OWN_FENCE_PERIOD).await;
         }
@@ -203,7 +204,7 @@ impl Replica {
             health,
         } = self.equipment.clone();
         let Clients { reads, writes, .. } = clients;
-        let (wake, woken) = mpsc::unbounded_channel();
+        let (wakes, woken) = Wakes::new();
         let (caches, devices) = (self.caches.clone(), Arc::clone(&self.devices));
         let found_off = FoundOff::telling(self.changes.clone());
         let prober = self.prober(&writes, &metrics, &found_off);
@@ -229,7 +230,8 @@ impl Replica {
             found_off,
             own_node: self.own_node.clone(),
             max_concurrent: self.max_concurrent,
-            wake,
+            wakes,
+            attachments: AttachmentLists::default(),
             brakes: Brakes::default(),
             deletion: self.deletion.clone(),
             revision: self.revision.clone(),

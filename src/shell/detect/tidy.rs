@@ -45,7 +45,7 @@ impl Detector {
         let is_marked = [QUARANTINE, DETACHING]
             .iter()
             .any(|key| cached.taint(key).is_some());
-        if !is_marked && !is_orphaned {
+        if !is_orphaned && (!is_marked || self.is_settled(cached)) {
             self.shows(&cached.name, lives, None);
             return;
         }
@@ -84,6 +84,19 @@ impl Detector {
             let at = clock::since_boot() + LIFT_PAUSE;
             self.lifts.entry(node.name.clone()).or_insert(at);
         }
+    }
+
+    /// Does nothing follow from the quarantine that the Node carries, as it stands? A change of the Node is looked at again, so that it need not be
+    /// read each time that one of many in a storm is looked at.
+    fn is_settled(&self, cached: &NodeView) -> bool {
+        let quarantine = cached.taint(QUARANTINE);
+        let fenced = quarantine.and_then(|(_, it)| it.value.as_deref());
+        let fences = self.context.caches.fences_of(&cached.name);
+        cached.claim().is_none()
+            && cached.taint(DETACHING).is_none()
+            && taint::lift_quarantine(cached).is_none()
+            && !never_went_down(cached, fenced)
+            && stranded::refuted(&fences, cached).is_none()
     }
 
     /// The gauges of the node: whether its machine lives in the boot that was proven down, and what is the matter with our taints.

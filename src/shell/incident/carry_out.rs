@@ -7,6 +7,7 @@ use crate::shell::jobs::{self, Heard, Job};
 use crate::shell::merge::status_patch;
 use crate::shell::metrics::RoundError;
 use crate::shell::observe::Reads;
+use crate::shell::wakes::Reason;
 use fencing_api::fence_status::NodeFenceStatus;
 use fencing_core::answer::{DeviceReply, Reply};
 use fencing_core::attempt::{Attempt, OnAttempt};
@@ -304,8 +305,7 @@ impl Round<'_> {
                     },
                 );
             }
-            // Nobody listens any more only while the operator ends.
-            let _ = context.wake.send(name);
+            context.wakes.wake(name, Reason::Other);
         });
         self.incident.job = Some(UnderWay {
             order: number,

@@ -16,6 +16,7 @@ use super::jobs::Heard;
 use super::metrics::RoundError;
 use super::observe::{self, Reads};
 use super::resolve::Moments;
+use super::wakes::{Heed, Why};
 use fencing_api::fence::NodeFence;
 use fencing_api::fence_status::NodeFenceStatus;
 use fencing_core::answer::DeviceReply;
@@ -43,6 +44,8 @@ const SHORT: Duration = Duration::from_millis(10);
 const AGAIN: Duration = Duration::from_millis(1);
 /// Claims of this process that it knows again. One lands within seconds of being sent, or not at all.
 const SENT_KEPT: usize = 16;
+/// VolumeAttachments that change within this time are looked at together, unless none is left.
+const DETACHED_GATHER: Duration = Duration::from_millis(100);
 /// Longest time between two looks at an open incident, whatever the core says.
 const LOOK_AGAIN_MAX: Duration = Duration::from_secs(30);
 
@@ -73,6 +76,8 @@ pub struct Incident {
     answers: Arc<Mutex<Vec<Answer>>>,
     /// What was read beside the last write, for the round after it.
     ahead: Option<Reads>,
+    /// What the last round has seen.
+    seen: Seen,
     /// What was made beside the claim.
     early: Option<EarlyDrivers>,
     told: Option<Told>,
@@ -84,6 +89,15 @@ pub struct Incident {
     is_approved: bool,
     /// What would have stopped it before its taint, and no longer does, as people have been told.
     past_stops: Vec<String>,
+}
+
+/// What the last round has seen, and when the next has its time (since boot).
+#[derive(Debug, Default)]
+struct Seen {
+    /// `metadata.resourceVersion` of the Node; none: it was not read.
+    node: Option<String>,
+    at: Duration,
+    next: Duration,
 }
 
 /// What people have an Event of: whatever changes here is told anew.
@@ -182,6 +196,7 @@ impl Incidents {
             job: None,
             answers: Arc::default(),
             ahead: None,
+            seen: Seen::default(),
             early: None,
             told: None,
             sent_claims: Vec::new(),
@@ -223,6 +238,7 @@ pub async fn run(
     incidents: &Incidents,
     fence: &NodeFence,
 ) -> Option<Duration> {
+    let why = context.wakes.take(&fence.name_any());
     // One that is being deleted and that somebody's finalizer holds is a record like any other: nobody can make another of its name, and what
     // is on its Node is seen to until it is gone.
     if fence.is_ended() {
@@ -251,7 +267,12 @@ pub async fn run(
         },
     };
     let mut incident = incident.lock().await;
+    // Before the version of a human's edit counts as known.
+    if let Some(pause) = why.and_then(|why| incident.need_not_look(context, fence, &why)) {
+        return Some(pause);
+    }
     incident.stored.follow(fence);
+    incident.seen.next = Duration::ZERO;
     for _ in 0..STEPS_MAX {
         incident.newer.take_if(|newer| !is_newer(newer, fence));
         let newer = incident.newer.clone();
@@ -263,7 +284,11 @@ pub async fn run(
         match round.step().await {
             Next::Again => {}
             Next::Wait(pause) if pause <= SHORT => tokio::time::sleep(pause).await,
-            Next::Wait(pause) => return Some(pause.min(LOOK_AGAIN_MAX)),
+            Next::Wait(pause) => {
+                let pause = pause.min(LOOK_AGAIN_MAX);
+                incident.seen.next = clock::since_boot() + pause;
+                return Some(pause);
+            }
             Next::Ended => {
                 drop(incident);
                 incidents.end(context, &fence.name_any());
@@ -279,6 +304,22 @@ pub async fn run(
 }
 
 impl Incident {
+    /// How long it may still wait, although it was woken: what has woken it is known, or will do a little later.
+    fn need_not_look(&self, context: &Context, fence: &NodeFence, why: &Why) -> Option<Duration> {
+        let now = clock::since_boot();
+        let left = self.seen.next.saturating_sub(now);
+        let attached = context.caches.attachments_of(&fence.spec.node_name);
+        let (node, stored) = (self.seen.node.as_deref(), self.stored.version.as_deref());
+        // What a device answers wakes it again.
+        let is_asking = (self.job.as_ref()).is_some_and(|job| !job.task.is_finished());
+        let pause = match why.heed(node, stored, is_asking || !attached.is_empty()) {
+            Heed::Now => Duration::ZERO,
+            Heed::Soon => left.min((self.seen.at + DETACHED_GATHER).saturating_sub(now)),
+            Heed::Not => left,
+        };
+        (!pause.is_zero()).then_some(pause)
+    }
+
     /// Its claim is being sent: the process knows it again, however late it lands.
     fn note_sent(&mut self) {
         let claim = self.memory.claim.as_ref();

@@ -49,6 +49,9 @@ impl Round<'_> {
             Some(reads) => reads,
             None => self.read().await,
         };
+        let version = reads.node().map(|node| node.resource_version.clone());
+        self.incident.seen.node = version;
+        self.incident.seen.at = reads.asked;
         let (policy, wall_now) = (self.policy(), clock::wall());
         let live = policy.as_ref().map(|policy| Live::at(policy, wall_now));
         self.incident.moments.listen(self.fence, now());
@@ -125,7 +128,7 @@ impl Round<'_> {
             &self.incident.record,
             self.incident.moments,
         );
-        let fences = || self.context.caches.fences();
+        let fences = || self.context.caches.fences_of(&self.fence.spec.node_name);
         let mut settings = resolve::by_others(settings, &self.incident.status, fences);
         settings.record.foreign_commands = self.elsewhere(&settings, node);
         let lacks = self.context.deletion.lacks();

@@ -20,6 +20,7 @@ mod rivals;
 mod told;
 mod two_processes;
 mod urgent;
+mod woken;
 
 const NODE: &str = "GET /api/v1/nodes/worker-1";
 const FENCE: &str = "GET /apis/nodefencing.io/v1alpha1/nodefences/fence";

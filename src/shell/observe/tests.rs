@@ -1,5 +1,6 @@
 //! What the API server is asked, and that an answer which cannot be trusted is never an empty one.
 
+mod attachments;
 mod volumes;
 
 use super::*;

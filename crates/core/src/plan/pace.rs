@@ -21,9 +21,16 @@ pub(super) const READ_PACE: Pace = Pace {
     slowest: Duration::from_secs(1),
 };
 
-/// Whether everything has detached. A VolumeAttachment that changes wakes the incident at once; pods are not watched.
+/// Whether everything has detached, as far as pods go: they are not watched.
 pub(super) const DETACH_PACE: Pace = Pace {
     first: Duration::from_millis(250),
+    slowest: Duration::from_secs(2),
+};
+
+/// Whether everything has detached, where only what is watched is left: VolumeAttachments, and what the Node lists. What changes of it wakes the
+/// incident at once, and a driver may take minutes.
+pub(super) const WATCHED_PACE: Pace = Pace {
+    first: Duration::from_secs(2),
     slowest: Duration::from_secs(2),
 };
 

@@ -7,7 +7,7 @@ use super::delete_node::finalizers;
 use super::detaching::{self, read_power};
 use super::off_now::off_now;
 use super::outcome::was_down;
-use super::pace::{DETACH_PACE, WATCH_PERIOD, poll, poll_again};
+use super::pace::{DETACH_PACE, WATCH_PERIOD, WATCHED_PACE, poll, poll_again};
 use super::phase::holds;
 use super::protocol::{RELEASE, first};
 use super::round::Round;
@@ -85,7 +85,11 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision 
         }
         (None, Some(hindrance)) => {
             r.memory.taint.last_check = false;
-            poll_again(r, Stage::Detaching, hindrance.message(), DETACH_PACE)
+            let pace = match hindrance {
+                Hindrance::Attachments(_) | Hindrance::VolumesAttached(_) => WATCHED_PACE,
+                Hindrance::Pods(_) | Hindrance::NotRead(_) | Hindrance::LastList => DETACH_PACE,
+            };
+            poll_again(r, Stage::Detaching, hindrance.message(), pace)
         }
         (None, None) => finalizers::waited_for(r.settings, node, r.moment)
             .unwrap_or_else(|| release(r, node, claim, level.as_ref())),

@@ -1,0 +1,104 @@
+//! The VolumeAttachments of a node, by quorum LIST. The API server selects none by node, so that incidents which ask at the same time share one list.
+//!
+//! A list is as good for whoever asks as one of its own if it was begun after the question: an incident that comes while one is under way waits for
+//! the next, which it shares with all that came meanwhile. So at most two lists are waited for, however many incidents there are.
+
+use super::is_complete;
+use crate::shell::revision::Revision;
+use fencing_cluster::client::ask;
+use fencing_cluster::slim::{SlimAttachment, attachments_of};
+use fencing_core::observed::{AttachmentView, Read};
+use kube::api::ListParams;
+use kube::core::Request;
+use kube::{Client, Resource};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
+
+type Answer = Read<Vec<AttachmentView>>;
+
+/// Who waits for the next list, and whether one is under way.
+#[derive(Clone, Default)]
+pub struct AttachmentLists(Arc<Mutex<Waiting>>);
+
+#[derive(Default)]
+struct Waiting {
+    under_way: bool,
+    askers: Vec<(String, oneshot::Sender<Answer>)>,
+}
+
+impl AttachmentLists {
+    /// Those of this node, by a list that begins after now.
+    pub(super) async fn of(&self, reads: &Client, revision: &Revision, node: &str) -> Answer {
+        let (sender, answer) = oneshot::channel();
+        let is_first = {
+            let mut waiting = self.waiting();
+            waiting.askers.push((node.to_owned(), sender));
+            !std::mem::replace(&mut waiting.under_way, true)
+        };
+        if is_first {
+            // On a task of its own: whoever asked first may go away, and the others still wait.
+            let (lists, reads, revision) = (self.clone(), reads.clone(), revision.clone());
+            tokio::spawn(async move { lists.answer_all(&reads, &revision).await });
+        }
+        let lost = |_| Read::Failed("the list was given up".to_owned());
+        answer.await.unwrap_or_else(lost)
+    }
+
+    /// One list after the other, until no one waits for any.
+    async fn answer_all(&self, reads: &Client, revision: &Revision) {
+        while let Some(askers) = self.next() {
+            let nodes = askers.iter().map(|(node, _)| node.clone()).collect();
+            let list = list(reads, revision, &nodes).await;
+            for (node, sender) in askers {
+                // An asker that has gone away needs no answer.
+                let _ = sender.send(part(&list, &node));
+            }
+        }
+    }
+
+    /// Whose answer the list that begins now is.
+    fn next(&self) -> Option<Vec<(String, oneshot::Sender<Answer>)>> {
+        let mut waiting = self.waiting();
+        let askers = std::mem::take(&mut waiting.askers);
+        waiting.under_way = !askers.is_empty();
+        waiting.under_way.then_some(askers)
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the list says of this node.
+fn part(list: &Result<Vec<SlimAttachment>, String>, node: &str) -> Answer {
+    match list {
+        Ok(all) => {
+            let of_node = all.iter().filter(|it| it.spec.node_name == node);
+            Read::Present(of_node.map(SlimAttachment::view).collect())
+        }
+        Err(reason) => Read::Failed(reason.clone()),
+    }
+}
+
+async fn list(
+    reads: &Client,
+    revision: &Revision,
+    nodes: &BTreeSet<String>,
+) -> Result<Vec<SlimAttachment>, String> {
+    let newest = revision.newest();
+    let path = SlimAttachment::url_path(&(), None);
+    let request = Request::new(path).list(&ListParams::default());
+    let request = request.map_err(|error| error.to_string())?;
+    let text = ask(reads.request_text(request)).await;
+    let text = text.map_err(|error| error.to_string())?;
+    let list = attachments_of(&text, nodes);
+    let list = list.map_err(|_| "its answer cannot be decoded".to_owned())?;
+    let (version, token) = (
+        list.head.resource_version.as_deref(),
+        list.head.continue_.as_deref(),
+    );
+    is_complete(version, token)?;
+    revision.note(newest, version);
+    Ok(list.items)
+}
