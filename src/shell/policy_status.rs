@@ -17,7 +17,7 @@ use fencing_api::device::FenceDevice;
 use fencing_api::policy::{NodeFencingPolicy, NodeFencingPolicyStatus};
 use fencing_cluster::client::{AskError, ask, patch_params};
 use fencing_core::assess::others::{Attached, Served, signs};
-use fencing_core::assess::{Assessment, World, assess};
+use fencing_core::assess::{Assessment, World, assess, counted};
 use fencing_core::exclusions::next_expiry;
 use fencing_core::window::{mode, next_change};
 use fencing_drivers::clock::Clock;
@@ -155,7 +155,12 @@ impl PolicyStatuses {
                 let meta = (device.metadata.generation, &device.metadata.labels);
                 mark((meta, conditions, counts, not_ready))
             }),
-            Change::Fence(_) | Change::Policy(_) => return true,
+            Change::Fence(name) => {
+                let entry = self.context.caches.fence_entry(name);
+                let fence = entry.as_deref().map(|guard| guard.0.as_ref().ok());
+                fence.map(|fence| mark(fence.map(|it| (&it.spec.policy_name, counted(it)))))
+            }
+            Change::Policy(_) => return true,
             Change::Attachment(_) => return false,
         };
         marks.differs(change, current)
@@ -235,6 +240,10 @@ impl PolicyStatuses {
         let mut attached = Attached::new();
         for attachment in self.context.caches.attachments.state() {
             let spec = &attachment.spec;
+            let known = attached.get(&spec.attacher);
+            if known.is_some_and(|nodes| nodes.contains(&spec.node_name)) {
+                continue;
+            }
             let nodes: &mut BTreeSet<String> = attached.entry(spec.attacher.clone()).or_default();
             nodes.insert(spec.node_name.clone());
         }

@@ -16,6 +16,7 @@ use fencing_api::conditions::{READY, set_condition};
 use fencing_api::device::FenceDevice;
 use fencing_api::fence::NodeFence;
 use fencing_api::policy::{FenceMode, NodeFencingPolicy, NodeFencingPolicyStatus, PolicyNodes};
+pub use incidents::counted;
 use incidents::{began, is_held, remaining};
 use jiff::Timestamp;
 use others::{Attached, Other, Served};

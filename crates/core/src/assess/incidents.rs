@@ -38,6 +38,19 @@ pub(super) fn is_held(fence: &NodeFence) -> bool {
     held || waits(Stage::Held) || waits(Stage::AwaitingApproval)
 }
 
+/// All that an assessment counts of an incident: has it ended, is it held, was it admitted, and when did it begin and act?
+pub fn counted(fence: &NodeFence) -> (bool, bool, bool, [Option<Timestamp>; 2]) {
+    let status = fence.status.as_ref();
+    let acted = status.and_then(|status| status.approved_time);
+    let times = [began(fence), acted];
+    (
+        fence.is_ended(),
+        is_held(fence),
+        fence.was_admitted(),
+        times,
+    )
+}
+
 /// How many more fences the budget would admit now. By the wall clock, for people: what is admitted is decided elsewhere.
 pub(super) fn remaining(
     policy: &NodeFencingPolicy,
