@@ -89,7 +89,7 @@ peers: ## Each provider that has a peer here and is not in `e2e`: EC2, a fence a
 	exit $$status
 
 # What `test-all` adds is bounded: `soak`, `fuzz` and `chaos` by themselves go as far as they are told.
-test-all: test beyond ## Everything: also the older versions of Kubernetes, further providers, the image, an hour of soak, fuzz and chaos
+test-all: test beyond ## Everything: also the older versions of Kubernetes, further providers, the image, large clusters, an hour of soak, fuzz and chaos
 
 beyond: ## What `test-all` has beside `test`
 	@for version in $(OLDER_KUBERNETES); do \
@@ -97,6 +97,7 @@ beyond: ## What `test-all` has beside `test`
 			--test-threads=$(E2E_THREADS) --exact $(E2E_DOZEN) || exit 1; \
 	done
 	@+$(MAKE) peers
+	@+$(STAGE) bench-scale $(MAKE) bench-scale NODES=200,5000
 	@+$(STAGE) chaos $(MAKE) chaos SEED=$(or $(SEED),11) CYCLES=$(CYCLES)
 	@+$(STAGE) fuzz $(MAKE) fuzz FUZZ_SECONDS=60
 	@+SOAK_STATES=20000000 $(STAGE) soak $(MAKE) soak SOAK_SEEDS=5000
