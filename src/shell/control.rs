@@ -253,7 +253,7 @@ mod tests {
     use super::*;
     use crate::shell::fake::{self, Cluster};
     use fencing_core::observed::QUARANTINE;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     const NODE: &str = "GET /api/v1/nodes/worker-1";
 
@@ -263,7 +263,7 @@ mod tests {
         let cluster = Cluster::new().await;
         let mut node = fake::node();
         node["spec"]["taints"] =
-            json!([{"key": QUARANTINE, "value": "boot-1", "effect": "NoSchedule"}]);
+            json!([{"key": QUARANTINE, "value": "boot-0", "effect": "NoSchedule"}]);
         cluster.put(
             "GET /api/v1/nodes",
             200,
@@ -290,13 +290,13 @@ mod tests {
     #[tokio::test]
     async fn what_is_written_of_a_device_wakes_the_incidents_of_its_nodes() {
         let cluster = Cluster::new().await;
-        let device = |status: &Value| {
-            json!({
-                "apiVersion": "nodefencing.io/v1alpha1", "kind": "FenceDevice",
-                "metadata": {"name": "bmc", "uid": "uid-bmc", "generation": 1}, "status": status,
-                "spec": {"nodeName": "worker-1", "manual": {}},
-            })
-        };
+        let device = json!({
+            "apiVersion": "nodefencing.io/v1alpha1", "kind": "FenceDevice",
+            "metadata": {"name": "bmc", "uid": "uid-bmc", "generation": 1},
+            "spec": {
+                "nodeName": "worker-1", "redfish": {"address": "https://127.0.0.1"}, "credentialsRef": {"name": "bmc"},
+            },
+        });
         let open = |name: &str, node: &str| {
             json!({
                 "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence",
@@ -309,14 +309,13 @@ mod tests {
         };
         let of = "/apis/nodefencing.io/v1alpha1";
         let fences = [open("own", "worker-1"), open("other", "worker-2")];
-        cluster.put(
-            "GET /api/v1/nodes",
-            200,
-            fake::list("Node", "7", &[fake::node()]),
-        );
+        let mut other = fake::node();
+        other["metadata"]["name"] = json!("worker-2");
+        let nodes = fake::list("Node", "7", &[fake::node(), other]);
+        cluster.put("GET /api/v1/nodes", 200, nodes);
         let fences = fake::list("NodeFence", "7", &fences);
         cluster.put(&format!("GET {of}/nodefences"), 200, fences);
-        let devices = fake::list("FenceDevice", "7", &[device(&json!({}))]);
+        let devices = fake::list("FenceDevice", "7", &[device]);
         cluster.put(&format!("GET {of}/fencedevices"), 200, devices);
         let (context, _watches) = cluster.watching();
         let caches = &context.caches;
@@ -328,6 +327,8 @@ mod tests {
             .await
             .expect("the devices");
         let (mut detector, mut specs) = (Detector::new(context.clone()), Marks::default());
+        let known = caches.device("bmc");
+        assert!(known.is_some(), "it can be decoded");
         let mut woken = async || {
             let change = Change::Device("bmc".to_owned());
             let which = changed(&context, &mut detector, &mut specs, change).await;
