@@ -164,6 +164,17 @@ impl Elector {
         );
     }
 
+    /// The term has ended before the work of the leader had its turn: whoever led begins anew as a candidate, even if the Lease was renewed since.
+    pub fn stood_still(&mut self) {
+        self.step_down();
+        tracing::warn!(
+            lease = LEASE,
+            replica = self.election.own(),
+            why = "this process or its host was stopped",
+            "no longer the leader: open incidents are left to the next leader"
+        );
+    }
+
     /// Leaves the Lease to whoever else wants it, for as long as one lasts.
     pub async fn let_others(&self) {
         sleep(self.election.times().lease).await;

@@ -28,6 +28,7 @@
 //! | [`merge`], [`marks`] | small helpers: status patches, "has it changed?" |
 
 pub mod act;
+pub mod alive;
 pub mod api_address;
 pub mod brakes;
 pub mod cache;

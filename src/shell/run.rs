@@ -1,5 +1,6 @@
 //! The life of the operator: connect, check, serve, work, end.
 
+use super::alive::{Alive, Apart};
 use super::api_address;
 use super::events::Events;
 use super::health::{Gate, Health};
@@ -18,6 +19,7 @@ use fencing_cluster::stop::{PROCESS_END, Stop};
 use fencing_cluster::text;
 use fencing_drivers::clock::Clock;
 use fencing_drivers::cloud::surroundings::{InCluster, Surroundings};
+use kube::Client;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +37,9 @@ pub enum Error {
     /// No signals.
     #[error("failed to listen for signals")]
     Signals(#[source] std::io::Error),
+    /// No thread for what keeps it alive.
+    #[error("failed to start a thread")]
+    Thread(#[source] std::io::Error),
     /// No metrics.
     #[error(transparent)]
     Metrics(#[from] metrics::Error),
@@ -61,7 +66,11 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Server(_) | Self::Client(_) | Self::Cluster(_) => 2,
-            Self::Signals(_) | Self::Metrics(_) | Self::Randomness | Self::Loops(_) => 1,
+            Self::Signals(_)
+            | Self::Thread(_)
+            | Self::Metrics(_)
+            | Self::Randomness
+            | Self::Loops(_) => 1,
         }
     }
 }
@@ -77,6 +86,8 @@ pub struct Equipment {
     pub metrics: Arc<Metrics>,
     /// For the probes of the kubelet.
     pub health: Health,
+    /// For the Lease.
+    pub alive: Alive,
 }
 
 /// As many open files as this process may have: a rack that is down holds a connection for each of its devices, and the runtime's soft limit
@@ -103,6 +114,13 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let health = Health::default();
     let mut tasks = JoinSet::new();
 
+    let apart = Apart::thread().map_err(Error::Thread)?;
+    let kubeconfig = settings.kubeconfig.clone();
+    let for_lease = apart.run(async move { Clients::new(kubeconfig.as_deref()).await });
+    let alive = Alive {
+        client: for_lease.await?.writes,
+        apart: apart.clone(),
+    };
     let clients = Clients::new(settings.kubeconfig.as_deref()).await?;
     let variable = |name: &str| std::env::var(name).ok();
     if let Some(name) = api_address::deny(&settings.addresses, &clients.server, variable) {
@@ -110,13 +128,13 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         tasks.spawn(api_address::follow(rules, name, stop.clone()));
     }
     tasks.spawn(schema::watch(clients.clone(), stop.clone()));
-    let server = Server::bind(settings.http_bind).await?;
+    let server = apart.run(Server::bind(settings.http_bind)).await?;
     tracing::info!(address = %server.address(), "serves /livez, /readyz and /metrics");
     let site = Site {
         health: health.clone(),
         metrics: Arc::clone(&metrics),
     };
-    tasks.spawn(server.serve(site, stop.clone()));
+    tasks.spawn_on(server.serve(site, stop.clone()), apart.handle());
     let own_cluster = Arc::new(OwnApiServer::new(&clients));
     let outside = Outside {
         surroundings: Surroundings {
@@ -133,6 +151,7 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
         outside,
         metrics,
         health,
+        alive,
     };
     work(&settings, equipment, &stop, tasks).await
 }
@@ -179,7 +198,7 @@ pub async fn work(
     );
     tasks.spawn(publisher.run(stop.clone()));
 
-    let elector = elector(settings, clients)?;
+    let elector = elector(settings, &equipment.alive.client)?;
     let (replica, changed) = Replica::start(settings, equipment, events);
     let mut loops = tokio::spawn(replica.run(changed, elector, stop.clone()));
     tokio::select! {
@@ -209,7 +228,7 @@ pub async fn work(
 
 /// This process as a candidate. A container that starts again in its pod is who it was, and need not wait for the end of its own Lease;
 /// whoever runs outside of a cluster is told apart from all others.
-fn elector(settings: &Settings, clients: &Clients) -> Result<Elector, Error> {
+fn elector(settings: &Settings, client: &Client) -> Result<Elector, Error> {
     let name = match &settings.pod_name {
         Some(pod) => pod.clone(),
         None => {
@@ -221,7 +240,7 @@ fn elector(settings: &Settings, clients: &Clients) -> Result<Elector, Error> {
         }
     };
     Ok(Elector::new(
-        clients.writes.clone(),
+        client.clone(),
         &settings.namespace,
         name,
         settings.election,

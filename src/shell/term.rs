@@ -4,6 +4,7 @@
 //! had ended, and the next leader takes up what stands in the API server. What stays never makes anybody bolder: the caches, the newest
 //! version of the cluster that was seen (S18), and how many logins were refused (F53).
 
+use super::alive::Candidate;
 use super::brakes::Brakes;
 use super::cache::{Caches, Change};
 use super::context::{Board, Context, Delays, StrandedNodes};
@@ -107,18 +108,19 @@ impl Replica {
     ) {
         let mut watches = std::mem::take(&mut self.watches);
         elector.notes_age_in(self.revision.clone());
+        let candidate = Candidate::new(self.equipment.alive.apart.clone(), elector);
         tokio::select! {
             biased;
             () = stop.wait() => {}
             ended = watches.join_next() => tracing::error!(?ended, "a watch has ended"),
-            () = self.terms(&mut changed, &mut elector) => {}
+            () = self.terms(&mut changed, &candidate) => {}
         }
         // Cut off in the middle of whatever was done: every step is safe to lose its process at.
-        elector.release().await;
+        candidate.release().await;
     }
 
     /// One term after the other. Ends if the loops do.
-    async fn terms(&self, changed: &mut mpsc::UnboundedReceiver<Change>, elector: &mut Elector) {
+    async fn terms(&self, changed: &mut mpsc::UnboundedReceiver<Change>, candidate: &Candidate) {
         // Asked by one task only: of several that wait for one kube store, only the last is woken.
         if self.caches.ready().await.is_err() {
             return;
@@ -129,28 +131,35 @@ impl Replica {
             self.shows(false, Snapshot::default);
             tokio::select! {
                 biased;
-                () = elector.elected() => {}
+                () = candidate.elected() => {}
                 never = self.stand_by(changed) => match never {},
             }
             self.caches.tell_all(&self.changes);
-            let end = elector.term_end();
+            let end = candidate.term_end();
             let fence = tokio::select! {
                 // First: who has found out that it leads no more does nothing more.
                 biased;
-                () = elector.lost() => continue,
+                () = candidate.lost() => continue,
                 fence = self.own_fence(&left_for) => fence,
-                () = self.lead(changed, end) => return,
+                // The Lease is kept on another thread: each time before anything goes on here its end is looked at (F13).
+                led = end.lasts(self.lead(changed, end.clone())) => match led {
+                    Some(()) => return,
+                    None => {
+                        candidate.stood_still().await;
+                        continue;
+                    }
+                },
             };
             tracing::warn!(
                 fence,
                 "this replica runs on the node that is to be fenced, another one has to fence it"
             );
             left_for.insert(fence);
-            elector.release().await;
+            candidate.release().await;
             self.shows(false, Snapshot::default);
             tokio::select! {
                 biased;
-                () = elector.let_others() => {}
+                () = candidate.let_others() => {}
                 never = self.stand_by(changed) => match never {},
             }
         }
@@ -202,6 +211,7 @@ impl Replica {
             outside,
             metrics,
             health,
+            ..
         } = self.equipment.clone();
         let Clients { reads, writes, .. } = clients;
         let (wakes, woken) = Wakes::new();

@@ -9,6 +9,7 @@ use fencing_cluster::stop::Stopper;
 use fencing_core::election::Times;
 use fencing_drivers::address::AddressRules;
 use node_fencing_operator::args::Settings;
+use node_fencing_operator::shell::alive::{Alive, Apart};
 use node_fencing_operator::shell::health::Health;
 use node_fencing_operator::shell::metrics::Metrics;
 use node_fencing_operator::shell::run::{self, Equipment};
@@ -138,8 +139,13 @@ impl Inner {
         self.judge.lives(&name, true);
         let network = Network::new(&self.world, &self.judge, &name);
         let (stopper, stop) = Stopper::new();
+        let clients = network.clients();
         let equipment = Equipment {
-            clients: network.clients(),
+            alive: Alive {
+                apart: Apart::here(),
+                client: clients.writes.clone(),
+            },
+            clients,
             outside: outside(&self.world, &self.judge, &network),
             metrics: Arc::new(Metrics::new().expect("metrics")),
             health: Health::default(),

@@ -1,6 +1,7 @@
 //! A replica that stands by: what it does before it may lead.
 
 use super::*;
+use crate::shell::alive::{Alive, Apart};
 use crate::shell::fake::{Fake, failure, list};
 use crate::shell::health::Health;
 use crate::shell::metrics::Metrics;
@@ -78,6 +79,10 @@ async fn a_standby_has_listed_and_watches_everything_before_it_leads() {
             outside: Outside::network(&AddressRules::default()),
             metrics: Arc::clone(&metrics),
             health: Health::default(),
+            alive: Alive {
+                apart: Apart::here(),
+                client: fake.clients.writes.clone(),
+            },
         };
         let (events, _publisher) = Events::new(fake.clients.reads.clone(), None, metrics);
         let (replica, changed) = Replica::start(&settings(), equipment, events);
