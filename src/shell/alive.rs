@@ -3,15 +3,21 @@
 //! All other work shares one thread, and some of it grows with the cluster: a look at all of five thousand Nodes, the decoding of a list of
 //! twenty thousand VolumeAttachments. While that lasts no other task has its turn, and a leader that renews late is none any more.
 
-use super::lease::{Elector, TermEnd};
+use super::lease::{Elector, Pulse, TermEnd};
+use fencing_drivers::clock;
 use futures::future::{BoxFuture, pending};
 use kube::Client;
 use std::io;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::Mutex;
 use tokio::task::{AbortHandle, JoinError};
+use tokio::time::sleep;
+
+/// How often a leader's work says that it has its turn.
+const BEAT: Duration = Duration::from_secs(1);
 
 /// Where it runs, and with what.
 #[derive(Clone)]
@@ -83,16 +89,20 @@ pub struct Candidate {
     apart: Apart,
     elector: Arc<Mutex<Elector>>,
     end: TermEnd,
+    work: Pulse,
 }
 
 impl Candidate {
     /// Of this elector, whose client was made there.
     #[must_use]
-    pub fn new(apart: Apart, elector: Elector) -> Self {
+    pub fn new(apart: Apart, mut elector: Elector) -> Self {
+        let work = Pulse::default();
+        elector.follows(work.clone());
         Self {
             apart,
             end: elector.term_end(),
             elector: Arc::new(Mutex::new(elector)),
+            work,
         }
     }
 
@@ -107,9 +117,20 @@ impl Candidate {
         self.does(|elector| Box::pin(elector.elected())).await;
     }
 
-    /// [`Elector::lost`].
+    /// [`Elector::lost`], of a leader whose work shares the thread of whoever waits for this.
     pub async fn lost(&self) {
-        self.does(|elector| Box::pin(elector.lost())).await;
+        self.work.beat(clock::since_boot());
+        let beats = async {
+            loop {
+                sleep(BEAT).await;
+                self.work.beat(clock::since_boot());
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.does(|elector| Box::pin(elector.lost())) => {}
+            never = beats => match never {},
+        }
     }
 
     /// [`Elector::stood_still`].
@@ -141,13 +162,11 @@ mod tests {
     use super::*;
     use crate::shell::fake::Fake;
     use fencing_core::election::Times;
-    use fencing_drivers::clock::{self, Clock};
+    use fencing_drivers::clock::Clock;
     use serde_json::json;
-    use std::time::Duration;
 
-    /// L8: a leader that computes for longer than its Lease lasts keeps it, and goes on as the leader.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_lease_is_renewed_while_the_other_thread_computes() {
+    /// A leader on a thread of its own that computes for so long. Whether its term lasted, and how often it wrote the Lease.
+    async fn leads_and_computes(computes: Duration) -> (bool, usize) {
         let fake = Fake::start(|seen| {
             let mut lease = seen.body.clone();
             lease["metadata"]["uid"] = json!("uid-1");
@@ -158,8 +177,8 @@ mod tests {
         })
         .await;
         let times = Times {
-            lease: Duration::from_secs(3),
-            renew: Duration::from_secs(2),
+            lease: Duration::from_secs(6),
+            renew: Duration::from_secs(4),
             retry: Duration::from_millis(100),
         };
         let (apart, address) = (Apart::thread().expect("a thread"), fake.address);
@@ -173,25 +192,38 @@ mod tests {
             let runtime = Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime").block_on(async {
                 candidate.elected().await;
-                let computes = async { thread::sleep(Duration::from_secs(5)) };
+                let end = candidate.term_end();
+                let work = async {
+                    // The Lease is being kept by then.
+                    sleep(Duration::from_millis(200)).await;
+                    thread::sleep(computes);
+                    end.is_over(clock::since_boot())
+                };
                 tokio::select! {
                     biased;
-                    () = candidate.lost() => panic!("the Lease was lost"),
-                    () = computes => {}
+                    () = candidate.lost() => false,
+                    is_over = work => !is_over,
                 }
-                let end = candidate.term_end();
-                assert!(!end.is_over(clock::since_boot()));
-                candidate.release().await;
-                assert!(end.is_over(clock::since_boot()));
-            });
+            })
         };
-        let led = tokio::task::spawn_blocking(leads);
-        led.await.expect("it led all the time");
-        let renewed = fake
-            .seen()
-            .iter()
-            .filter(|it| it.line.starts_with("PUT"))
-            .count();
-        assert!(renewed > 10, "renewed {renewed} times");
+        let led = tokio::task::spawn_blocking(leads).await;
+        let seen = fake.seen();
+        let written = seen.iter().filter(|it| it.line.starts_with("PUT")).count();
+        (led.expect("it led"), written)
+    }
+
+    /// L8: what takes long, but ends, costs no Lease.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_lease_is_renewed_while_the_other_thread_computes() {
+        let (leads, written) = leads_and_computes(Duration::from_millis(4_500)).await;
+        assert!(leads && written > 5, "renewed {written} times");
+    }
+
+    /// F13: a leader that hangs would keep all others from fencing, and go on with what it knew before.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_leader_whose_work_stands_still_leads_no_more() {
+        let (leads, written) = leads_and_computes(Duration::from_secs(14)).await;
+        assert!(!leads);
+        assert!(written < 90, "renewed {written} times within 14 s");
     }
 }

@@ -44,15 +44,11 @@ pub async fn run_incidents(
     let store = context.caches.fences.clone();
     let queue = names.map(|name| Ok::<_, Infallible>(ObjectRef::<Guard>::new(&name)));
     let reconcile = |fence: Arc<Guard>, (context, incidents): (Arc<Context>, Arc<Incidents>)| async move {
-        let begun = clock::since_boot();
         let pause = match &fence.0 {
             Ok(fence) => incident::run(&context, &incidents, fence).await,
             // The detector's loop has told of it.
             Err(_) => None,
         };
-        context
-            .metrics
-            .reconcile_duration(clock::since_boot().saturating_sub(begun));
         Ok::<_, Infallible>(pause.map_or_else(Action::await_change, Action::requeue))
     };
     let shared = Arc::new((context.clone(), incidents.clone()));

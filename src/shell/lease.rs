@@ -63,6 +63,24 @@ impl TermEnd {
     }
 }
 
+/// When the work of a leader had its turn last, by the clock of the boot.
+#[derive(Clone, Debug, Default)]
+pub struct Pulse(Arc<AtomicU64>);
+
+impl Pulse {
+    /// It has its turn now.
+    pub fn beat(&self, now: Duration) {
+        let millis = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        self.0.store(millis, Ordering::Relaxed);
+    }
+
+    /// How long ago that was.
+    #[must_use]
+    pub fn age(&self, now: Duration) -> Duration {
+        now.saturating_sub(Duration::from_millis(self.0.load(Ordering::Relaxed)))
+    }
+}
+
 /// This replica as a candidate.
 pub struct Elector {
     leases: Api<Lease>,
@@ -74,6 +92,7 @@ pub struct Elector {
     version: Option<(String, String)>,
     age: Revision,
     end: TermEnd,
+    work: Option<Pulse>,
     /// Why the last try failed; told once.
     failure: Option<String>,
 }
@@ -90,6 +109,7 @@ impl Elector {
             version: None,
             age: Revision::default(),
             end: TermEnd::default(),
+            work: None,
             failure: None,
         }
     }
@@ -138,9 +158,19 @@ impl Elector {
         }
     }
 
+    /// Of a leader whose work has its turn on another thread: if it has had none for as long as a Lease lasts, the Lease is left to others.
+    pub fn follows(&mut self, work: Pulse) {
+        self.work = Some(work);
+    }
+
     /// Keeps the Lease until it is lost.
     pub async fn lost(&mut self) {
         while self.election.leads(self.clock.since_boot()) {
+            let (now, lease) = (self.clock.since_boot(), self.election.times().lease);
+            if self.work.as_ref().is_some_and(|it| it.age(now) >= lease) {
+                self.failure = Some("its own work stands still".to_owned());
+                break;
+            }
             let pause = self.election.times().retry.min(self.left());
             self.within_term(sleep(pause)).await;
             // The process may have stood still meanwhile, and its time be over: then not even a renewal is tried.
@@ -149,13 +179,17 @@ impl Elector {
             }
         }
         self.step_down();
-        let why = self
-            .failure
-            .take()
-            .unwrap_or_else(|| match self.election.holder() {
-                Some(holder) if holder != self.election.own() => format!("{holder} has it"),
-                _ => "it was not renewed in time (this process or its host was stopped)".to_owned(),
-            });
+        let why = match self.election.holder() {
+            Some(holder) if holder != self.election.own() => format!("{holder} has it"),
+            _ => "it was not renewed in time (this process or its host was stopped)".to_owned(),
+        };
+        self.tell_lost(&why);
+    }
+
+    /// `why`: unless something has failed before.
+    fn tell_lost(&mut self, why: &str) {
+        let failure = self.failure.take();
+        let why = failure.as_deref().unwrap_or(why);
         tracing::warn!(
             lease = LEASE,
             replica = self.election.own(),
@@ -167,12 +201,7 @@ impl Elector {
     /// The term has ended before the work of the leader had its turn: whoever led begins anew as a candidate, even if the Lease was renewed since.
     pub fn stood_still(&mut self) {
         self.step_down();
-        tracing::warn!(
-            lease = LEASE,
-            replica = self.election.own(),
-            why = "this process or its host was stopped",
-            "no longer the leader: open incidents are left to the next leader"
-        );
+        self.tell_lost("this process or its host was stopped");
     }
 
     /// Leaves the Lease to whoever else wants it, for as long as one lasts.

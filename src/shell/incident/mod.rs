@@ -269,6 +269,8 @@ pub async fn run(
     let mut incident = incident.lock().await;
     // Before the version of a human's edit counts as known.
     if let Some(pause) = why.and_then(|why| incident.need_not_look(context, fence, &why)) {
+        // An echo that comes before then must not put it off again.
+        incident.seen.next = incident.seen.next.min(clock::since_boot() + pause);
         return Some(pause);
     }
     incident.stored.follow(fence);
@@ -281,7 +283,11 @@ pub async fn run(
             fence: newer.as_deref().unwrap_or(fence),
             incident: &mut incident,
         };
-        match round.step().await {
+        let begun = clock::since_boot();
+        let next = round.step().await;
+        let took = clock::since_boot().saturating_sub(begun);
+        context.metrics.reconcile_duration(took);
+        match next {
             Next::Again => {}
             Next::Wait(pause) if pause <= SHORT => tokio::time::sleep(pause).await,
             Next::Wait(pause) => {

@@ -22,6 +22,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use table::{Definition, Kind};
+use tokio::runtime::Handle;
 
 /// Why a metric could not be made or written: always a mistake in [`table`].
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +85,7 @@ type Source = Arc<dyn Fn() -> Snapshot + Send + Sync>;
 /// Everything that is counted and measured. Shared by reference.
 pub struct Metrics {
     registry: Registry,
+    runtime: Option<Handle>,
     source: Mutex<Option<Source>>,
     incidents: IntCounterVec,
     node_incidents: IntCounterVec,
@@ -107,6 +109,7 @@ impl Metrics {
     pub fn new() -> Result<Self, Error> {
         let registry = Registry::new();
         let metrics = Self {
+            runtime: Handle::try_current().ok(),
             source: Mutex::default(),
             incidents: counter(&registry, &table::INCIDENTS)?,
             node_incidents: counter(&registry, &table::NODE_INCIDENTS)?,
@@ -246,12 +249,24 @@ impl Metrics {
     /// # Errors
     /// Only by a mistake in [`table::METRICS`].
     pub fn render(&self) -> Result<String, Error> {
-        let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
-        let source = source.clone();
-        let mut snapshot = source.map(|source| source()).unwrap_or_default();
-        let runtime = tokio::runtime::Handle::try_current();
-        snapshot.tasks = runtime.ok().map(|it| it.metrics().num_alive_tasks());
+        let source = || {
+            self.source
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone()
+        };
+        let mut snapshot = source().map(|source| source()).unwrap_or_default();
+        snapshot.tasks = self.tasks();
         self.render_with(&snapshot)
+    }
+
+    /// Of the runtime that these were made on, and of the one that asks, which may be another.
+    fn tasks(&self) -> Option<usize> {
+        let runtime = self.runtime.as_ref()?;
+        let here = Handle::try_current().ok();
+        let other = here.filter(|it| it.id() != runtime.id());
+        let runtimes = [Some(runtime), other.as_ref()].into_iter().flatten();
+        Some(runtimes.map(|it| it.metrics().num_alive_tasks()).sum())
     }
 
     /// All metrics in Prometheus' text format, the gauges from `snapshot`.

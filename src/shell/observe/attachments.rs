@@ -47,6 +47,7 @@ impl AttachmentLists {
 
     /// One list after the other, until no one waits for any.
     async fn answer_all(&self, reads: &Client, revision: &Revision) {
+        let broken = Broken(self);
         while let Some(askers) = self.next() {
             let nodes = askers.iter().map(|(node, _)| node.clone()).collect();
             let list = list(reads, revision, &nodes).await;
@@ -55,6 +56,7 @@ impl AttachmentLists {
                 let _ = sender.send(part(&list, &node));
             }
         }
+        std::mem::forget(broken);
     }
 
     /// Whose answer the list that begins now is.
@@ -67,6 +69,15 @@ impl AttachmentLists {
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Dropped while a list is under way, by a panic: whoever waits hears of it, and the next who asks begins anew.
+struct Broken<'a>(&'a AttachmentLists);
+
+impl Drop for Broken<'_> {
+    fn drop(&mut self) {
+        *self.0.waiting() = Waiting::default();
     }
 }
 
@@ -101,4 +112,20 @@ async fn list(
     is_complete(version, token)?;
     revision.note(newest, version);
     Ok(list.items)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_waits_for_a_list_that_breaks_off_hears_of_it() {
+        let lists = AttachmentLists::default();
+        let (sender, answer) = oneshot::channel();
+        lists.waiting().under_way = true;
+        lists.waiting().askers.push(("worker-1".to_owned(), sender));
+        drop(Broken(&lists));
+        assert!(answer.await.is_err());
+        assert!(!lists.waiting().under_way, "the next who asks begins anew");
+    }
 }

@@ -41,8 +41,9 @@ pub fn foresee(memory: &Memory) -> Needs {
     }
     let claimed = memory.claim.as_ref().is_some_and(|claim| claim.seen);
     match (memory.taint.seen, claimed) {
-        // What was sent to take the taint away has landed as a rule: where it has not, the Node tells.
-        (true, _) if memory.taint.releasing => Needs::default(),
+        // What was sent to take the taint away has landed as a rule. Where it has not, what the next try takes is read before an answer of a device
+        // is taken, which may not be old by then.
+        (true, _) if memory.taint.releasing && memory.writes.failures == 0 => Needs::default(),
         (true, _) => under_taint(memory),
         (false, true) => {
             let needs = under_claim(memory);

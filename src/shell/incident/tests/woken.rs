@@ -36,3 +36,29 @@ async fn what_the_last_round_knew_begins_no_other_and_an_edit_does() {
     // Its own time has come.
     assert!(is_news(&[], &edited).await);
 }
+
+/// An echo puts off no look that is due soon.
+#[tokio::test]
+async fn a_look_that_is_due_soon_stays_due_whatever_else_wakes_the_loop() {
+    let cluster = cluster(unclaimed()).await;
+    let record = of_the_node(json!({}));
+    cluster.put(FENCE, 200, fence_object("7", record.clone()));
+    let attachment = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": "csi-1", "uid": "uid-csi-1"},
+        "spec": {"attacher": "csi.example.com", "nodeName": "worker-1", "source": {"persistentVolumeName": "pv-1"}},
+        "status": {"attached": true},
+    });
+    let list = fake::list("VolumeAttachment", "7", &[attachment]);
+    cluster.put("GET /apis/storage.k8s.io/v1/volumeattachments", 200, list);
+    let (context, _watches) = cluster.watching();
+    let attachments = &context.caches.attachments;
+    attachments.wait_until_ready().await.expect("the list");
+    let (incidents, known) = (Incidents::default(), decoded(fence_object("7", record)));
+    let pause = run(&context, &incidents, &known).await.expect("it is open");
+    assert!(pause > DETACHED_GATHER, "{pause:?}");
+    for reason in [Reason::Attachment, Reason::Node("7".to_owned())] {
+        context.wakes.wake("fence".to_owned(), reason);
+        let pause = run(&context, &incidents, &known).await.expect("it is open");
+        assert!(pause <= DETACHED_GATHER, "{pause:?}");
+    }
+}

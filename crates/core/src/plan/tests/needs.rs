@@ -104,13 +104,18 @@ fn what_is_read_beside_the_node_is_what_is_needed_once_it_was_read() {
     let mut first = quiet();
     first.under_claim.lease_before = None;
     assert!(foresee(&first).lease);
-    let tainted = Memory {
+    let mut tainted = Memory {
         taint: UnderTaint {
             seen: true,
             ..quiet().taint
         },
         ..quiet()
     };
+    assert!(foresee(&tainted).pods);
+    tainted.taint.releasing = true;
+    assert_eq!(foresee(&tainted), Needs::default());
+    // L2: a release that failed is tried again, and by what was read after a device's answer that answer would be old each time.
+    tainted.writes.failures = 1;
     assert!(foresee(&tainted).pods);
 }
 
