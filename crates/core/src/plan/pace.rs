@@ -3,6 +3,7 @@
 use super::round::Round;
 use crate::decision::{Decision, wait};
 use crate::memory::Memory;
+use crate::release::Hindrance;
 use crate::stage::Stage;
 use std::time::Duration;
 
@@ -29,10 +30,18 @@ pub(super) const DETACH_PACE: Pace = Pace {
 
 /// Whether everything has detached, where only what is watched is left: VolumeAttachments, and what the Node lists. What changes of it wakes the
 /// incident at once, and a driver may take minutes.
-pub(super) const WATCHED_PACE: Pace = Pace {
+const WATCHED_PACE: Pace = Pace {
     first: Duration::from_secs(2),
     slowest: Duration::from_secs(2),
 };
+
+/// The pace of looks at what keeps the taint from being removed.
+pub(super) fn of(hindrance: &Hindrance) -> Pace {
+    match hindrance {
+        Hindrance::Attachments(_) | Hindrance::VolumesAttached(_) => WATCHED_PACE,
+        Hindrance::Pods(_) | Hindrance::NotRead(_) | Hindrance::LastList => DETACH_PACE,
+    }
+}
 
 /// Pause between two looks at the power while the taint stands.
 pub(super) const WATCH_PERIOD: Duration = Duration::from_secs(10);

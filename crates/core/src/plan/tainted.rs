@@ -7,7 +7,7 @@ use super::delete_node::finalizers;
 use super::detaching::{self, read_power};
 use super::off_now::off_now;
 use super::outcome::was_down;
-use super::pace::{DETACH_PACE, WATCH_PERIOD, WATCHED_PACE, poll, poll_again};
+use super::pace::{self, DETACH_PACE, WATCH_PERIOD, poll, poll_again};
 use super::phase::holds;
 use super::protocol::{RELEASE, first};
 use super::round::Round;
@@ -28,13 +28,8 @@ use crate::taint;
 use fencing_api::settings::ReleaseMode;
 use std::time::Duration;
 
-/// The next step under our mark and the claim that it stands under, whichever process has set them.
-pub(super) fn step(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision {
-    r.memory.taint.seen = true;
-    // It has landed after all, whatever end was decided before: it is seen through.
-    r.memory.ending = None;
-    r.memory.under_claim.dropping = false;
-    // Set by the process before us, or taken over by one that lives: whoever sees to the release may turn off again under it.
+/// Set by the process before us, or taken over by one that lives: whoever sees to the release may turn off again under it.
+fn hold(r: &mut Round<'_>, node: &NodeView, claim: &str) {
     if !holds(r.memory, claim) {
         r.memory.claim = Some(OwnClaim {
             value: claim.to_owned(),
@@ -43,6 +38,15 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision 
             seen: true,
         });
     }
+}
+
+/// The next step under our mark and the claim that it stands under, whichever process has set them.
+pub(super) fn step(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision {
+    r.memory.taint.seen = true;
+    // It has landed after all, whatever end was decided before: it is seen through.
+    r.memory.ending = None;
+    r.memory.under_claim.dropping = false;
+    hold(r, node, claim);
     let fenced_boot = r.settings.boot_id.as_deref();
     let new_boot = booted_anew(node, fenced_boot);
     // The power of a machine that has booted anew is not read any more: the effect of what it accepted is never seen.
@@ -85,11 +89,12 @@ pub(super) fn step(r: &mut Round<'_>, node: &NodeView, claim: &str) -> Decision 
         }
         (None, Some(hindrance)) => {
             r.memory.taint.last_check = false;
-            let pace = match hindrance {
-                Hindrance::Attachments(_) | Hindrance::VolumesAttached(_) => WATCHED_PACE,
-                Hindrance::Pods(_) | Hindrance::NotRead(_) | Hindrance::LastList => DETACH_PACE,
-            };
-            poll_again(r, Stage::Detaching, hindrance.message(), pace)
+            poll_again(
+                r,
+                Stage::Detaching,
+                hindrance.message(),
+                pace::of(&hindrance),
+            )
         }
         (None, None) => finalizers::waited_for(r.settings, node, r.moment)
             .unwrap_or_else(|| release(r, node, claim, level.as_ref())),
