@@ -3,21 +3,22 @@
 //! Every write is a replace that names the version it was decided on, so that of two candidates one is refused (409) and looks again. A
 //! request takes no longer than the leader may still work without its answer.
 
+mod term_end;
+
 use super::revision::Revision;
 use fencing_api::names::LEASE;
 use fencing_cluster::client::{AskError, REQUEST_TIMEOUT, ask_within};
 use fencing_core::election::{Election, Record, Times, Turn};
-use fencing_drivers::clock::{self, Clock};
+use fencing_drivers::clock::Clock;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
+pub use term_end::{Pulse, TermEnd};
 use tokio::time::sleep;
 
 /// Candidates that have lost to each other do not meet again at the same moment: up to a fifth more of a pause.
@@ -26,60 +27,6 @@ const JITTER_MAX: f64 = 0.2;
 const TRIES: u32 = 4;
 /// The Lease is given back within twice this time (read, and written), or not at all: another replica takes it when its time is over.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// When the term of this replica ends, for whoever is about to do what only a leader does. By default it has ended.
-#[derive(Debug, Clone, Default)]
-pub struct TermEnd(Arc<AtomicU64>);
-
-impl TermEnd {
-    /// Of a leader for ever.
-    #[cfg(test)]
-    pub fn never() -> Self {
-        Self(Arc::new(AtomicU64::new(u64::MAX)))
-    }
-
-    /// It ends then (time since boot), or has ended.
-    pub fn set(&self, until: Option<Duration>) {
-        let millis = until.unwrap_or_default().as_millis();
-        let millis = u64::try_from(millis).unwrap_or(u64::MAX);
-        self.0.store(millis, Ordering::Relaxed);
-    }
-
-    /// Has it ended?
-    #[must_use]
-    pub fn is_over(&self, now: Duration) -> bool {
-        now.as_millis() >= u128::from(self.0.load(Ordering::Relaxed))
-    }
-
-    /// Goes on with this while the term lasts, which is looked at each time before it goes on: after a suspend of the host nothing of it is done
-    /// any more (F13). `None`: the term has ended.
-    pub async fn lasts<T>(&self, what: impl Future<Output = T>) -> Option<T> {
-        let mut what = pin!(what);
-        poll_fn(|task| match self.is_over(clock::since_boot()) {
-            true => Poll::Ready(None),
-            false => what.as_mut().poll(task).map(Some),
-        })
-        .await
-    }
-}
-
-/// When the work of a leader had its turn last, by the clock of the boot.
-#[derive(Clone, Debug, Default)]
-pub struct Pulse(Arc<AtomicU64>);
-
-impl Pulse {
-    /// It has its turn now.
-    pub fn beat(&self, now: Duration) {
-        let millis = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-        self.0.store(millis, Ordering::Relaxed);
-    }
-
-    /// How long ago that was.
-    #[must_use]
-    pub fn age(&self, now: Duration) -> Duration {
-        now.saturating_sub(Duration::from_millis(self.0.load(Ordering::Relaxed)))
-    }
-}
 
 /// This replica as a candidate.
 pub struct Elector {

@@ -1,5 +1,7 @@
 //! The text that Prometheus reads: valid, complete, and without series of what is gone.
 
+mod tasks;
+
 use super::*;
 use fencing_api::fence_status::{AttemptAction, AttemptResult};
 use jiff::Timestamp;
@@ -390,23 +392,4 @@ fn promtool_agrees_where_it_is_installed() {
     let output = promtool.wait_with_output().expect("ended");
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && words.is_empty(), "{words}");
-}
-
-/// The endpoint answers on a thread of its own, and what could leak runs on the other.
-#[test]
-fn tasks_are_those_of_the_runtime_that_works() {
-    let [works, answers] = [(); 2].map(|()| {
-        let runtime = tokio::runtime::Builder::new_current_thread().build();
-        runtime.expect("a runtime")
-    });
-    let metrics = {
-        let _here = works.enter();
-        Metrics::new().expect("metrics")
-    };
-    for _ in 0..50 {
-        works.spawn(std::future::pending::<()>());
-    }
-    let text = answers.block_on(async { metrics.render() }).expect("text");
-    let tasks = parse(&text).series["node_fencing_tasks"];
-    assert!((50.0..60.0).contains(&tasks), "{tasks}");
 }

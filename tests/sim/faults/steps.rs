@@ -49,6 +49,13 @@ const OF_DELETION: [Step; 11] = [
 /// When a machine may be turned on.
 pub(super) fn power_ons(plan: &Plan) -> Vec<PowerOn> {
     let mut all = POWER_ONS.to_vec();
+    // Their moments last for milliseconds, and few incidents come so far.
+    let short = [Step::Evidence, Step::Taint];
+    all.extend(
+        POWER_ONS
+            .into_iter()
+            .filter(|(step, _, _)| short.contains(step)),
+    );
     if plan.deletes_node {
         // More often than the others: such a plan is rare, and the seeds of every test have to meet these moments.
         all.extend([WHILE_DELETING; 4].concat());
