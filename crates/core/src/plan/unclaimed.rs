@@ -239,7 +239,7 @@ pub(super) fn refused(r: &mut Round<'_>, _: &NodeView, level: &Level) -> Option<
         }
         Refusal::Failed(failure) => {
             r.memory.under_claim.answers.clear();
-            fail(r, failure.message.clone(), r.moment.now);
+            fail(r, failure.message, r.moment.now);
             r.memory.tries.retry_at = r
                 .memory
                 .tries
@@ -250,7 +250,9 @@ pub(super) fn refused(r: &mut Round<'_>, _: &NodeView, level: &Level) -> Option<
                 r.memory.tries.alarm = Some(failure.reason);
             }
             let pause = r.memory.tries.retry_at.unwrap_or(r.moment.now);
-            wait(Stage::Checking, failure.message).until(pause)
+            // The same words as while it is paused: the record is written once for a try.
+            let message = r.memory.tries.last_failure.clone();
+            wait(Stage::Checking, message.unwrap_or_default()).until(pause)
         }
     };
     Some(in_trouble(r.memory, waits))
