@@ -32,6 +32,7 @@ pub mod rights;
 pub mod simulated;
 pub mod taints;
 pub mod timeline;
+pub mod times;
 pub mod toolchain;
 pub mod volume;
 pub mod workload;

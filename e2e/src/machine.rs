@@ -40,6 +40,10 @@ pub trait Machine: Power {
     fn boot_id(&self) -> String;
     /// Sets the ways in which the node is broken, replacing those before.
     fn ail(&self, ailment: Ailment);
+    /// Cuts its power as when the mains fail: nothing leaves it any more, not even that its connections end, and who asks gets no answer.
+    /// ([`Power::set_power`] has the kernel close the connections of a real machine, which itself lives on.) A simulated node has no port: to it both
+    /// are the same. Idempotent. Returns when it is dark.
+    fn go_dark(&self);
     /// Takes its power, and keeps its memory: nothing in it runs, nothing of it answers, and all of it goes on in the same boot at the next
     /// power-on (R8). Idempotent. Returns when nothing runs any more.
     fn suspend(&self);

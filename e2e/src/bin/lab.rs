@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use e2e::{
     bench::Plan,
     lab::{Kind, available},
+    times::Times,
     toolchain::{Programs, Toolchain},
 };
 use fencing_testbed::bench::emulators;
@@ -85,6 +86,9 @@ enum Command {
         /// What runs on the machines.
         #[arg(long, default_value = "simulated")]
         kind: Nodes,
+        /// How soon Kubernetes gives a node up, and how often its kubelet gives signs of life.
+        #[arg(long, default_value = "fast")]
+        times: Times,
     },
 }
 
@@ -155,7 +159,9 @@ async fn main() -> Result<()> {
             .await
         }
         Command::Rights => rights(),
-        Command::Up { nodes, kind } => e2e::prompt::run(nodes.into(), kind.into()).await,
+        Command::Up { nodes, kind, times } => {
+            e2e::prompt::run(nodes.into(), kind.into(), times).await
+        }
     }
 }
 

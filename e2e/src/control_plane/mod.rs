@@ -29,6 +29,7 @@ use tokio::time::sleep;
 pub use self::{backup::Backup, clients::client, components::Component, files::Files};
 use crate::load;
 use crate::rights;
+use crate::times::Times;
 use crate::toolchain::{Programs, Toolchain};
 use fencing_testbed::deadline;
 use fencing_testbed::{
@@ -41,6 +42,8 @@ use fencing_testbed::{
 pub struct Options {
     /// Beginning of the name of the lab's directory, such as the test's name.
     pub name: String,
+    /// The times of the kubelets of real machines; set together with the next three by [`Times::of_control_plane`].
+    pub times: Times,
     /// `--node-monitor-period`; Kubernetes' default is 5 s.
     pub node_monitor_period: Duration,
     /// `--node-monitor-grace-period`: without a Lease or status for so long, a node's Ready is Unknown. Kubernetes' default is
@@ -69,6 +72,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             name: "lab".to_owned(),
+            times: Times::Fast,
             node_monitor_period: Duration::from_secs(1),
             node_monitor_grace: Duration::from_secs(6),
             node_startup_grace: Duration::from_secs(10),
@@ -89,19 +93,6 @@ impl Options {
         Self {
             name: name.to_owned(),
             ..Self::default()
-        }
-    }
-
-    /// The times of a cluster that nobody has tuned, for benchmarks and for showing what happens without the operator.
-    #[must_use]
-    pub fn with_kubernetes_times(self) -> Self {
-        Self {
-            node_monitor_period: Duration::from_secs(5),
-            node_monitor_grace: Duration::from_secs(50),
-            node_startup_grace: Duration::from_secs(60),
-            toleration_seconds: None,
-            force_detach_on_timeout: true,
-            ..self
         }
     }
 }

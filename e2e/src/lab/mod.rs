@@ -47,6 +47,7 @@ use crate::operator::{self, Operator};
 use crate::proxy::Proxy;
 use crate::real::{RealMachine, Room, Wire};
 use crate::simulated::{Fleet, FleetOptions, MachineSpec};
+use crate::times::Times;
 use crate::volume::Volumes;
 use crate::workload::{Workloads, wait_node_ready};
 use fencing_testbed::bmc::{Bmc, BmcCa, Credentials};
@@ -108,6 +109,13 @@ impl Setup {
     /// The same on machines of this kind.
     pub fn on(mut self, kind: Kind) -> Self {
         self.kind = kind;
+        self
+    }
+
+    /// The same with these times, of the control plane and of the kubelets.
+    pub fn at(mut self, times: Times) -> Self {
+        self.control_plane = times.of_control_plane(self.control_plane);
+        self.fleet = times.of_fleet(self.fleet);
         self
     }
 

@@ -15,13 +15,15 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use self::command::{Command, Deed, HELP};
+use self::command::{Claim, Command, Deed, HELP};
 use crate::lab::{Kind, LIMIT, Lab, Setup, available};
 use crate::machine::Ailment;
 use crate::operator::{Operator, plugins};
 use crate::timeline::Timeline;
+use crate::times::Times;
 use crate::toolchain::kubernetes_version;
 use crate::workload::{Template, node_of};
+use fencing_testbed::bmc::{Effect, Reading};
 use fencing_testbed::https::Line;
 
 /// The StatefulSet whose pod moves.
@@ -36,21 +38,22 @@ struct Prompt {
     ailments: BTreeMap<String, Ailment>,
 }
 
-/// Starts a cluster with so many machines, and keeps it until `quit`, Ctrl-C or SIGTERM. The end of standard input ends it
+/// Starts a cluster with so many machines and these times, and keeps it until `quit`, Ctrl-C or SIGTERM. The end of standard input ends it
 /// only at a terminal: a script's cluster stays.
-pub async fn run(machines: usize, kind: Kind) -> Result<()> {
+pub async fn run(machines: usize, kind: Kind, times: Times) -> Result<()> {
     available(kind)
         .map_err(anyhow::Error::msg)
         .context("no such machines here")?;
-    let mut prompt = Prompt::start(machines, kind).await?;
+    let mut prompt = Prompt::start(machines, kind, times).await?;
     prompt.introduce().await?;
     prompt.serve().await
 }
 
 impl Prompt {
-    async fn start(machines: usize, kind: Kind) -> Result<Self> {
+    async fn start(machines: usize, kind: Kind, times: Times) -> Result<Self> {
         println!("Starting a Kubernetes control plane, {machines} machines and the operator ...");
-        let lab = Lab::start(Setup::new("up", machines).on(kind).alone()).await?;
+        let setup = Setup::new("up", machines).on(kind).at(times).alone();
+        let lab = Lab::start(setup).await?;
         let operator = lab.operator().await?;
         lab.wait_protected().await?;
         lab.policy("ConfirmOnly", json!({})).await?;
@@ -75,12 +78,13 @@ impl Prompt {
         let pod = self.lab.workloads.wait_running(&pod, LIMIT).await?;
         let machines = self.lab.rigs.len();
         let kind = self.lab.rig(1).machine.kind();
+        let times = plane.options().times;
         let plugins = plugins().await?;
         println!(
             "
-Kubernetes {} with {machines} {kind} nodes, each a machine with a BMC and its FenceDevice. The operator runs with the
-rights of deploy/. Its policy `lab` is in ConfirmOnly: it acts on machines that are off. {WORKLOAD}-0 runs on {} with a
-ReadWriteOnce volume. In another terminal, where `kubectl fence` is the operator's plugin:
+Kubernetes {} with {machines} {kind} nodes, each a machine with a BMC and its FenceDevice. Times are {}: {}.
+The operator runs with the rights of deploy/. Its policy `lab` is in ConfirmOnly: it acts on machines that are off.
+{WORKLOAD}-0 runs on {} with a ReadWriteOnce volume. In another terminal, where `kubectl fence` is the operator's plugin:
 
 export KUBECONFIG={}
 export PATH={}:{}:$PATH
@@ -95,6 +99,8 @@ What happens is told here, in seconds since the last command:
 {HELP}
 ",
             kubernetes_version(),
+            times.name(),
+            times.words(),
             node_of(&pod),
             plane.kubeconfig_for_admin().display(),
             plane.toolchain().directory().display(),
@@ -165,17 +171,24 @@ What happens is told here, in seconds since the last command:
         let ailment = self.ailments.entry(node.to_owned()).or_default();
         let words = match deed {
             Deed::Cut => "POWER CUT",
+            Deed::Dark => "POWER LOST",
             Deed::Restore => "POWER RESTORED",
             Deed::Partition => "PARTITIONED",
             Deed::Hang => "KUBELET HANGS",
             Deed::Heal => "HEALED",
             Deed::Bmc { lit: true } => "BMC ANSWERS",
             Deed::Bmc { lit: false } => "BMC DARK",
+            Deed::Says(Some(Claim::Off)) => "BMC SAYS OFF",
+            Deed::Says(Some(Claim::On)) => "BMC SAYS ON",
+            Deed::Says(None) => "BMC IS HONEST",
         };
         self.timeline.note(node, words, true);
         match deed {
-            Deed::Cut | Deed::Restore => {
-                rig.machine.set_power(deed == Deed::Restore);
+            Deed::Cut | Deed::Dark | Deed::Restore => {
+                match deed {
+                    Deed::Dark => rig.machine.go_dark(),
+                    _ => rig.machine.set_power(deed == Deed::Restore),
+                }
                 // A power cycle cures the kubelet.
                 ailment.kubelet_hung = false;
             }
@@ -184,6 +197,10 @@ What happens is told here, in seconds since the last command:
             Deed::Heal => *ailment = Ailment::default(),
             Deed::Bmc { lit: true } => rig.bmc.set_line(Line::Up)?,
             Deed::Bmc { lit: false } => rig.bmc.set_line(Line::Dark)?,
+            Deed::Says(claim) => rig.bmc.faults(|faults| {
+                let lie = |it: Claim| (Reading::Says(json!(it.power_state())), Effect::Ignored);
+                (faults.power_state, faults.effect) = claim.map(lie).unwrap_or_default();
+            }),
         }
         if matches!(deed, Deed::Partition | Deed::Hang | Deed::Heal) {
             rig.machine.ail(ailment.clone());

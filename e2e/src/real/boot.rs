@@ -32,7 +32,7 @@ pub(super) struct Running {
     init: Pid,
     /// The same, without the risk of signalling a later process of that ID.
     init_descriptor: OwnedFd,
-    _plug: Plug,
+    plug: Plug,
 }
 
 impl Running {
@@ -54,13 +54,18 @@ impl Running {
             process,
             init,
             init_descriptor,
-            _plug: plug,
+            plug,
         })
     }
 
     /// PID 1, as the host sees it.
     pub(super) fn init(&self) -> Pid {
         self.init
+    }
+
+    /// Where its network namespace is to be found while it has power.
+    pub(super) fn network(&self) -> String {
+        format!("/proc/{}/ns/net", self.init.as_raw_nonzero())
     }
 
     /// Stops every process. Returns when none of them runs.
@@ -80,8 +85,8 @@ impl Running {
         processes::go_on(self.init);
     }
 
-    /// Cuts the power. Returns when the machine is dark: no process of it exists any more.
-    pub(super) fn cut(self) -> Result<()> {
+    /// Cuts the power. Returns when no process of the machine exists any more; its end of the cable is left.
+    pub(super) fn cut(self) -> Result<Plug> {
         // An error means that it has ended already.
         let _ = pidfd_send_signal(&self.init_descriptor, Signal::KILL);
         let end = Instant::now() + DARK_LIMIT;
@@ -91,7 +96,7 @@ impl Running {
             }
             sleep(POLL);
         }
-        Ok(())
+        Ok(self.plug)
     }
 }
 

@@ -1,11 +1,12 @@
 //! The files that a real machine boots from: who it is, and how its kubelet and its container runtime are set.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, path::Path};
 
 use anyhow::{Context, Result};
 use serde_json::json;
 
 use super::host;
+use crate::control_plane::Options;
 
 /// Writes what stays the same over the life of a machine.
 pub(super) fn write(
@@ -65,14 +66,8 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
 }
 
 /// The kubelet's configuration. Most of it is about what a machine of ours has not.
-///
-/// Its periods are Kubernetes' own (a Lease of 40 s, status every 10 s) in the proportion in which the control plane's
-/// grace period is to Kubernetes' 50 s. They matter: a kubelet mounts an attachable volume only after it has posted it as
-/// in use, which it does with its next status.
-pub(super) fn kubelet(group: &str, node_monitor_grace: Duration) -> serde_json::Value {
-    let lease_seconds = (node_monitor_grace * 4 / 5).as_secs().max(1);
-    let status_ms = (node_monitor_grace / 5).as_millis();
-    json!({
+pub(super) fn kubelet(group: &str, options: &Options) -> serde_json::Value {
+    let mut kubelet = json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
         "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
@@ -94,10 +89,13 @@ pub(super) fn kubelet(group: &str, node_monitor_grace: Duration) -> serde_json::
         "evictionHard": {"memory.available": "50Mi", "nodefs.available": "10Mi", "imagefs.available": "10Mi"},
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
-        "nodeLeaseDurationSeconds": lease_seconds,
-        "nodeStatusUpdateFrequency": format!("{status_ms}ms"),
         "serializeImagePulls": false,
         "resolvConf": "",
         "registerNode": true,
-    })
+    });
+    let times = options.times.of_kubelet(options.node_monitor_grace);
+    if let (Some(kubelet), Some(times)) = (kubelet.as_object_mut(), times.as_object()) {
+        kubelet.extend(times.clone());
+    }
+    kubelet
 }

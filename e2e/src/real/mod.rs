@@ -10,6 +10,7 @@
 
 mod boot;
 mod cable;
+mod darkness;
 mod files;
 mod groups;
 mod host;
@@ -33,7 +34,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 
-use self::{boot::Running, cable::Cable, groups::Groups, uplink::Uplink};
+use self::{boot::Running, cable::Cable, darkness::Dark, groups::Groups, uplink::Uplink};
 pub use self::{host::available, processes::Usage, room::Room, wire::Wire};
 use crate::{
     control_plane::ControlPlane,
@@ -75,6 +76,7 @@ pub struct RealMachine {
 #[derive(Default)]
 struct State {
     running: Option<Running>,
+    dark: Option<Dark>,
     suspended: bool,
     ailment: Ailment,
     next_boot: Boot,
@@ -96,8 +98,7 @@ impl RealMachine {
         let lab = files.directory().file_name().unwrap_or_default();
         let groups = Groups::new(&format!("{}-{name}", lab.to_string_lossy()))?;
         let system_uuid = uuid::Uuid::new_v4().to_string();
-        let grace = control_plane.options().node_monitor_grace;
-        let kubelet = files::kubelet(groups.root(), grace);
+        let kubelet = files::kubelet(groups.root(), control_plane.options());
         files::write(&directory, &system_uuid, &kubelet)?;
 
         let guard = Arc::clone(control_plane.guard());
@@ -185,6 +186,7 @@ impl RealMachine {
         // Here and not at the power cut, because it takes longer than that.
         self.groups.remove()?;
         self.groups.create()?;
+        self.end_darkness(state);
         self.uplink.clear();
 
         let at = Moment::now();
@@ -203,8 +205,13 @@ impl RealMachine {
         let Some(running) = state.running.take() else {
             return Ok(());
         };
-        running.cut()?;
+        drop(running.cut()?);
         state.suspended = false;
+        self.is_off(state)
+    }
+
+    /// No process of it is left: what is known of the boot that has ended.
+    fn is_off(&self, state: &State) -> Result<()> {
         self.warn_if_starved(state.boots);
         let (node, boot) = (self.name.clone(), state.boot_id.clone());
         let journal = self.volumes.journal();
@@ -310,6 +317,12 @@ impl Machine for RealMachine {
         done.unwrap_or_else(|error| panic!("failed to make {} ail: {error:#}", self.name));
     }
 
+    fn go_dark(&self) {
+        let mut state = self.lock();
+        let done = self.go_dark_now(&mut state);
+        done.unwrap_or_else(|error| panic!("{} does not go dark: {error:#}", self.name));
+    }
+
     fn suspend(&self) {
         let mut state = self.lock();
         let done = self.suspend_now(&mut state);
@@ -324,6 +337,7 @@ impl Machine for RealMachine {
 impl Drop for RealMachine {
     fn drop(&mut self) {
         let mut state = self.lock();
+        self.end_darkness(&mut state);
         let ended = self
             .power_off(&mut state)
             .and_then(|()| self.groups.remove());

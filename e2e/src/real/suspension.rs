@@ -21,7 +21,8 @@ impl RealMachine {
             kubelet_hung,
             unmount_hung,
         } = state.ailment;
-        self.cable.pull(partitioned || state.suspended);
+        self.cable
+            .pull(partitioned || state.suspended || state.dark.is_some());
         let Some(running) = &state.running else {
             return Ok(());
         };

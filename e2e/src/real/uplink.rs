@@ -51,10 +51,13 @@ impl Uplink {
             guard.at_end(&format!("ip -4 route delete {route} 2>/dev/null"))?;
             ip(&format!("route add {route}"))?;
             if owners(address)? == 1 {
+                let device = format!("lab-{pair:04x}");
+                // Connections that never end may keep the cable of a machine that went dark.
+                guard.at_end(&format!("ip link delete {device} 2>/dev/null"))?;
                 return Ok(Self {
                     address,
                     host: at(pair * 2 + 1),
-                    device: format!("lab-{pair:04x}"),
+                    device,
                 });
             }
             ip(&format!("route delete {route}"))?;
@@ -101,6 +104,22 @@ impl Uplink {
         // An error means that there is nothing.
         let _ = ip(&format!("link delete {}", self.device));
     }
+}
+
+/// Takes the network card at a machine's or a wire's own end up or down, in the network namespace of this path.
+pub(super) fn set_link(network: &str, up: bool) -> Result<()> {
+    let state = if up { "up" } else { "down" };
+    let output = Command::new("nsenter")
+        .arg(format!("--net={network}"))
+        .args(["ip", "link", "set", "eth0", state])
+        .output()
+        .context("failed to run nsenter")?;
+    ensure!(
+        output.status.success(),
+        "eth0 does not go {state}: {}",
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(())
 }
 
 /// How many routes of labs there are to the pair that begins with this address.

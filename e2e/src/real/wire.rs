@@ -10,7 +10,6 @@ use std::{
     net::{IpAddr, SocketAddr, TcpListener},
     os::fd::AsFd,
     path::Path,
-    process::Command,
     sync::Arc,
     time::Duration,
 };
@@ -18,7 +17,10 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::{host, uplink::Uplink};
+use super::{
+    host,
+    uplink::{Uplink, set_link},
+};
 use fencing_testbed::{
     eventually::eventually,
     process::{Guard, Process, Spec},
@@ -75,18 +77,7 @@ impl Wire {
 
     /// Cuts it, or mends it.
     pub fn cut(&self, is_cut: bool) -> Result<()> {
-        let state = if is_cut { "down" } else { "up" };
-        let network = format!("--net={}", self.network());
-        let output = Command::new("nsenter")
-            .args([&network, "ip", "link", "set", "eth0", state])
-            .output()
-            .context("failed to run nsenter")?;
-        ensure!(
-            output.status.success(),
-            "the far end does not go {state}: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
-        Ok(())
+        set_link(&self.network(), !is_cut)
     }
 
     fn network(&self) -> String {

@@ -202,11 +202,15 @@ impl Kubelet {
             }
             let due = due.map_or_else(Instant::now, |at| at + self.options.status_period);
             let late_ready = self.after_start(self.options.power_on_to_late_ready);
+            let (look, at_once) = match self.options.status_look {
+                Some(period) => (due.min(Instant::now() + period), false),
+                None => (due, true),
+            };
             tokio::select! {
-                _ = in_use.changed() => {}
-                _ = running.changed() => {}
-                _ = cache.changed() => {}
-                () = tokio::time::sleep_until(due) => {}
+                _ = in_use.changed(), if at_once => {}
+                _ = running.changed(), if at_once => {}
+                _ = cache.changed(), if at_once => {}
+                () = tokio::time::sleep_until(look) => {}
                 () = tokio::time::sleep_until(late_ready), if self.boot.pods_before_ready && late_ready > Instant::now() => {}
             }
         }

@@ -179,6 +179,10 @@ impl Machine for SimulatedMachine {
         self.suffer(&state);
     }
 
+    fn go_dark(&self) {
+        self.set_power(false);
+    }
+
     fn suspend(&self) {
         let mut state = self.state();
         if state.running.is_none() || state.suspended {

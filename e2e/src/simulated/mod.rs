@@ -46,6 +46,8 @@ pub struct FleetOptions {
     pub lease_period: Duration,
     /// `leaseDurationSeconds` of the Leases.
     pub lease_duration_seconds: i32,
+    /// How often a node looks whether its status has changed; none: it posts a change at once.
+    pub status_look: Option<Duration>,
     /// How often a node posts an unchanged status.
     pub status_period: Duration,
     /// From power-on until the kubelet first renews the Lease: its first sign of life.
@@ -73,6 +75,7 @@ impl Default for FleetOptions {
             kubelet_version: kubernetes_version().to_owned(),
             lease_period: Duration::from_secs(1),
             lease_duration_seconds: 8,
+            status_look: None,
             status_period: Duration::from_secs(10),
             power_on_to_lease: Duration::from_millis(150),
             power_on_to_status: Duration::from_millis(250),

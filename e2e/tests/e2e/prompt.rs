@@ -110,6 +110,24 @@ async fn the_end_of_a_scripts_input_ends_nothing_and_a_signal_does() -> Result<(
     Ok(())
 }
 
+/// What it says of a machine that runs is taken for the truth, until something contradicts it: the node is claimed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bmc_lies_when_it_is_asked_to() -> Result<()> {
+    let mut prompt = Prompt::start(&["--nodes", "2"])?;
+    prompt.line("Times are fast").await?;
+    prompt.say("lie 1 off").await?;
+    prompt.line("BMC SAYS OFF").await?;
+    prompt.say("partition 1").await?;
+    prompt.line("+ taint nodefencing.io/claim=").await?;
+    for (typed, shown) in [("honest 1", "BMC IS HONEST"), ("dark 1", "POWER LOST")] {
+        prompt.say(typed).await?;
+        prompt.line(shown).await?;
+    }
+    prompt.say("quit").await?;
+    ensure!(prompt.ended().await?.success());
+    Ok(())
+}
+
 /// A run of nothing would find nothing wrong.
 #[tokio::test]
 async fn a_run_of_nothing_is_refused_by_the_name_of_its_count() -> Result<()> {

@@ -2,6 +2,7 @@
 
 mod address;
 mod boots;
+mod dark;
 mod host;
 mod machine;
 
