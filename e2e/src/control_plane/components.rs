@@ -8,12 +8,13 @@ use super::{Files, Options};
 use crate::toolchain::Toolchain;
 use fencing_testbed::process::Spec;
 
-/// The controllers that nodes, pods, volumes and workloads depend on, and those that make a namespace usable. Each of the
-/// others would log in with an account of its own and watch what a lab never has: certificate requests, jobs, quotas, services.
-const CONTROLLERS: [&str; 18] = [
+/// The controllers that nodes, pods, volumes, workloads and Services depend on, and those that make a namespace usable. Each of the
+/// others would log in with an account of its own and watch what a lab never has: certificate requests, jobs, quotas.
+const CONTROLLERS: [&str; 19] = [
     "daemonset-controller",
     "deployment-controller",
     "disruption-controller",
+    "endpointslice-controller",
     "garbage-collector-controller",
     "namespace-controller",
     "node-lifecycle-controller",

@@ -1,6 +1,7 @@
 //! The objects that a simulated kubelet writes: Node, CSINode, Lease and the status of pods. No decisions here.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -140,6 +141,17 @@ pub(super) fn lease(spec: &MachineSpec, options: &FleetOptions, node_uid: Option
     serde_json::from_value(lease).expect("a Lease")
 }
 
+/// The address of each pod of a node, on paper: that of the node would be one of 127.0.0.0/8, which no EndpointSlice takes.
+fn pod_address(spec: &MachineSpec) -> Option<IpAddr> {
+    match spec.address? {
+        IpAddr::V4(node) if node.is_loopback() => {
+            let [_, _, high, low] = node.octets();
+            Some(Ipv4Addr::new(10, 88, high, low).into())
+        }
+        other => Some(other),
+    }
+}
+
 /// The mirror pod that shows the static pod `name` of a node.
 pub(super) fn mirror_pod(spec: &MachineSpec, name: &str, node_uid: &str) -> Pod {
     let pod = json!({
@@ -205,8 +217,8 @@ pub(super) fn pod_status(pod: &Pod, spec: &MachineSpec, boot_id: &str, phase: Ph
             },
             "startTime": started.map_or(json!(now), |time| json!(time)),
             "hostIP": spec.address,
-            "podIP": spec.address,
-            "podIPs": [{"ip": spec.address}],
+            "podIP": pod_address(spec),
+            "podIPs": [{"ip": pod_address(spec)}],
             "conditions": [
                 condition("PodReadyToStartContainers", ready),
                 condition("Initialized", "True"),
