@@ -25,7 +25,7 @@ KUBERNETES ?=
 export KUBERNETES
 # Those that `test-all` tries beside it.
 OLDER_KUBERNETES = 1.35 1.34
-# Further arguments of `lab` and the benchmarks: make lab ARGS="--kind real", make bench-failover ARGS="--runs 3 --verbose",
+# Further arguments of `lab` and the benchmarks: make lab ARGS="--kind real --times stock", make bench-failover ARGS="--runs 3 --times tuned",
 # make bench-devices ARGS="--only status".
 ARGS ?=
 
@@ -132,7 +132,8 @@ lab: ## Leave a cluster with the operator up, and cut its machines' power at a p
 	$(CARGO) build --package node-fencing-operator --bins
 	$(CARGO) run --quiet --package e2e --bin lab -- up $(ARGS)
 
-bench-failover: ## Power loss to Running elsewhere, split by stage, with and without the operator
+# `--times fast` is what tests have, `--kind simulated,real` both kinds of node, `--early` a policy with early detection, too.
+bench-failover: ## Power loss to Running elsewhere, split by stage, with Kubernetes' own and with tuned times, and without the operator (an hour)
 	$(CARGO) build --quiet --release --package node-fencing-operator --bins
 	$(CARGO) run --quiet --release --package e2e --bin lab -- bench-failover $(ARGS)
 

@@ -124,13 +124,22 @@ impl Request {
         (200..300).contains(&self.response_status.code)
     }
 
-    /// Is it a write of a Node's status with `Ready=Unknown`? The policy keeps the bodies of the node controller's only.
+    /// Is it a write of a Node's status with `Ready=Unknown`? The policy keeps the bodies of the node controller's and of the operator's,
+    /// which sends a JSON Patch.
     fn sets_ready_unknown(&self) -> bool {
-        let conditions = self.request_object["status"]["conditions"].as_array();
-        let mut conditions = conditions.into_iter().flatten();
-        self.object_ref.subresource == "status"
-            && conditions
-                .any(|condition| condition["type"] == "Ready" && condition["status"] == "Unknown")
+        let body = &self.request_object;
+        let has = |list: &Value, is_it: &dyn Fn(&Value) -> bool| {
+            list.as_array().is_some_and(|all| all.iter().any(is_it))
+        };
+        let is_operation = |it: &Value, end: &str, value: &str| {
+            it["value"] == value && it["path"].as_str().is_some_and(|path| path.ends_with(end))
+        };
+        let is_unknown = has(&body["status"]["conditions"], &|condition| {
+            condition["type"] == "Ready" && condition["status"] == "Unknown"
+        });
+        let is_patched = has(body, &|it| is_operation(it, "/type", "Ready"))
+            && has(body, &|it| is_operation(it, "/status", "Unknown"));
+        self.object_ref.subresource == "status" && (is_unknown || is_patched)
     }
 
     /// `VERB RESOURCE[/SUBRESOURCE] [NAMESPACE/]NAME -> CODE`, for what tests print and compare.
@@ -185,7 +194,7 @@ impl AuditLog {
         })
     }
 
-    /// The node controller's first successful write of `Ready=Unknown` to this Node since then: the moment from which a
+    /// The first successful write of `Ready=Unknown` to this Node since then, by the node controller or the operator: the moment from which a
     /// policy's wait counts, exact where the condition's own `lastTransitionTime` has whole seconds.
     pub fn became_unknown(&self, node: &str, since: Timestamp) -> Result<Request> {
         let mut writes = self.writes_to("nodes")?;
@@ -264,5 +273,37 @@ impl ControlPlane {
             begin: self.audit_begin,
             admin: self.admin(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn sets_ready_unknown(body: &Value) -> bool {
+        let request = json!({
+            "verb": "patch", "requestURI": "/api/v1/nodes/node-1/status", "user": {}, "stage": "ResponseComplete",
+            "objectRef": {"resource": "nodes", "subresource": "status", "name": "node-1"}, "requestObject": body,
+            "requestReceivedTimestamp": "2026-11-30T04:00:00Z", "stageTimestamp": "2026-11-30T04:00:00Z",
+        });
+        let request: Request = serde_json::from_value(request).expect("a request");
+        request.sets_ready_unknown()
+    }
+
+    #[test]
+    fn ready_becomes_unknown_by_an_update_and_by_a_json_patch() {
+        let update = |kind: &str, status: &str| json!({"status": {"conditions": [{"type": kind, "status": status}]}});
+        assert!(sets_ready_unknown(&update("Ready", "Unknown")));
+        assert!(!sets_ready_unknown(&update("Ready", "False")));
+        assert!(!sets_ready_unknown(&update("DiskPressure", "Unknown")));
+        let patch = |status: &str| {
+            json!([
+                {"op": "test", "path": "/status/conditions/3/type", "value": "Ready"},
+                {"op": "add", "path": "/status/conditions/3/status", "value": status},
+            ])
+        };
+        assert!(sets_ready_unknown(&patch("Unknown")));
+        assert!(!sets_ready_unknown(&patch("True")));
     }
 }

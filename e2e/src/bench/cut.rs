@@ -2,30 +2,26 @@
 //!
 //! What the API server stored is timed by its audit log, to the microsecond, and not by when somebody saw it: a write is there when
 //! it has been answered. The operator's own time is all that lies between deadline and taint but the proof's window: it includes the
-//! wait for Kubernetes to evict the claimed node's pod, and all answers of the API server. `Running elsewhere` alone is timed by a
-//! watch.
+//! wait for Kubernetes to evict the claimed node's pod, and all answers of the API server. What the receiving kubelet reports (`volumesInUse`,
+//! Running elsewhere) is timed by watches.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt;
-use serde_json::{Value, json};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::runtime::wait::await_condition;
+use kube::{Api, ResourceExt};
 
+use super::policy::Policy;
 use super::trace::{Times, Trace};
-use super::{POD, power_on};
+use super::{POD, Series, power_on};
 use crate::audit::{OPERATOR, Request};
+use crate::csi::DRIVER;
 use crate::lab::{LIMIT, Lab};
-use crate::operator::Operator;
 use crate::proxy::writes::{CLAIM, OUT_OF_SERVICE};
 use crate::workload::node_of;
-
-/// `durationSeconds` of the policy, the shortest that the API allows.
-pub(super) const POLICY_WAIT: Duration = Duration::from_secs(10);
-/// `readPeriodSeconds` times one less than `consecutiveOffReads`: the time that the proof takes by its definition.
-pub(super) const STABILITY_WINDOW: Duration = Duration::from_secs(1);
 
 /// Who evicts the pods of a node with a `NoExecute` taint. Source: `newTaintEvictionController` in
 /// `cmd/kube-controller-manager/app/core.go` (v1.36).
@@ -34,14 +30,14 @@ const TAINT_EVICTION: &str = "system:serviceaccount:kube-system:node-controller"
 /// After the quarantine is lifted, the status of devices and policies follows: it counts too.
 const AFTERMATH: Duration = Duration::from_secs(2);
 
-/// What the benchmark's policy changes of [`Lab::policy`]: the window that [`STABILITY_WINDOW`] says.
-pub(super) fn policy() -> Value {
-    json!({"fence": {"verification": {"consecutiveOffReads": 2, "readPeriodSeconds": 1}}})
-}
+/// Longer than a fence takes with Kubernetes' own times, the policy's wait included: a run that takes the long way is to be seen, not lost.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// One power cut with the operator.
 #[derive(Debug)]
 pub(super) struct Cut {
+    /// Under which policy.
+    policy: Policy,
     /// The power was cut.
     pub cut: Timestamp,
     /// The node controller's write of `Ready=Unknown` was stored.
@@ -52,15 +48,19 @@ pub(super) struct Cut {
     pub claimed: Timestamp,
     /// `out-of-service` was stored.
     pub tainted: Timestamp,
+    /// The VolumeAttachment of the dead node was gone.
+    pub detached: Timestamp,
+    /// The receiving kubelet reported the volume as in use, before which it does not mount it; not before the detachment.
+    pub in_use: Timestamp,
     /// What Kubernetes took to evict the pod of the claimed node, in milliseconds.
     pub evicting_ms: f64,
     /// What the API server took to answer the operator's writes between deadline and taint, one after the other, in milliseconds.
     pub answering_ms: f64,
     /// The replacement pod was seen Ready.
     pub running: Timestamp,
-    /// The operator's writes while the NodeFence was open, to whatever object, without Events and the deletions of pods.
+    /// The operator's writes while the NodeFence was open, to whatever object, without Events, the renewals of the leader's Lease and the deletions of pods.
     pub writes_while_open: usize,
-    /// The operator's writes until [`AFTERMATH`] was over, without Events.
+    /// The operator's writes until [`AFTERMATH`] was over, without Events and renewals.
     pub writes: Writes,
     /// How often anybody deleted the replacement pod.
     pub replacement_deletions: usize,
@@ -72,17 +72,19 @@ pub(super) struct Cut {
 
 impl Cut {
     /// Cuts the power of the machine on which the pod is, and finds the way back to two machines that take pods.
-    pub(super) async fn measure(lab: &Lab, operator: &Operator) -> Result<Self> {
+    pub(super) async fn measure(series: &Series<'_>) -> Result<Self> {
+        let Series { lab, policy, .. } = *series;
         let pod = lab.workloads.wait_running(POD, LIMIT).await?;
         let node = node_of(&pod).to_owned();
+        let receiving = Receiving::ready(series, &node).await?;
         let cut = Timestamp::now();
-        lab.rig_of(&node)?.machine.set_power(false);
-        let moved = lab.workloads.wait_running_elsewhere(POD, &node, LIMIT);
-        let replacement = moved.await?;
-        let running = Timestamp::now();
+        lab.rig_of(&node)?.machine.go_dark();
+        let moved = lab.workloads.wait_running_elsewhere(POD, &node, PATIENCE);
+        let moved = async { Ok((moved.await?, Timestamp::now())) };
+        let (in_use, (replacement, running)) = tokio::try_join!(receiving.reports(), moved)?;
         let fence = lab.wait_stage(&node, "Recovered").await?;
         lab.silent_after_proof(&fence).await?;
-        let resident_bytes = operator.usage()?.resident_bytes;
+        let resident_bytes = series.operator.usage()?.resident_bytes;
         power_on(lab, &node).await?;
         tokio::time::sleep(AFTERMATH).await;
         let now = lab.workloads.wait_running(POD, LIMIT).await?;
@@ -94,7 +96,7 @@ impl Cut {
             .audit()
             .became_unknown(&node, cut)?
             .answered;
-        let deadline = unknown + POLICY_WAIT;
+        let deadline = unknown + policy.wait();
         let claimed = of_node.first("claim", |write| is_tainted(write, CLAIM))?;
         let tainted = of_node.first("out-of-service", |write| is_tainted(write, OUT_OF_SERVICE))?;
         let times = Times {
@@ -102,12 +104,16 @@ impl Cut {
             deadline,
             tainted: tainted.answered,
         };
+        let detached = detached(lab, &node, cut)?;
         Ok(Self {
+            policy,
             cut,
             unknown,
             deadline,
             claimed: claimed.answered,
             tainted: tainted.answered,
+            detached,
+            in_use: in_use.max(detached),
             evicting_ms: evicting_ms(lab, claimed)?,
             answering_ms: answering_ms(&requests, claimed.received, tainted.answered),
             running,
@@ -121,13 +127,75 @@ impl Cut {
 
     /// From the policy's deadline to the taint, without the time that the proof takes by its definition.
     pub(super) fn overhead_ms(&self) -> f64 {
-        ms(self.deadline, self.tainted) - STABILITY_WINDOW.as_secs_f64() * 1000.0
+        ms(self.deadline, self.tainted) - self.policy.window().as_secs_f64() * 1000.0
+    }
+
+    /// From the power cut to the taint.
+    pub(super) fn taint_seconds(&self) -> f64 {
+        ms(self.cut, self.tainted) / 1000.0
     }
 
     /// From the power cut to the replacement.
     pub(super) fn total_seconds(&self) -> f64 {
         ms(self.cut, self.running) / 1000.0
     }
+}
+
+/// The node to which the pod moves.
+struct Receiving {
+    nodes: Api<Node>,
+    name: String,
+    /// As the node's status names it.
+    volume: String,
+}
+
+impl Receiving {
+    /// The node beside this one, once it no longer reports the volume: it may have had it before.
+    async fn ready(series: &Series<'_>, node: &str) -> Result<Self> {
+        let names = series.lab.rigs.iter().map(|rig| rig.machine.name());
+        let mut others = names.filter(|name| *name != node);
+        let name = others.next().context("there is one machine only")?;
+        let this = Self {
+            nodes: Api::all(series.lab.control_plane.admin()),
+            name: name.to_owned(),
+            volume: format!("kubernetes.io/csi/{DRIVER}^{}", series.volume),
+        };
+        this.wait(false).await?;
+        Ok(this)
+    }
+
+    /// Waits until it reports the volume as in use.
+    async fn reports(&self) -> Result<Timestamp> {
+        self.wait(true).await?;
+        Ok(Timestamp::now())
+    }
+
+    async fn wait(&self, wanted: bool) -> Result<()> {
+        let is_as_wanted = |node: Option<&Node>| {
+            let status = node.and_then(|node| node.status.as_ref());
+            let volumes = status.and_then(|status| status.volumes_in_use.as_ref());
+            volumes.is_some_and(|volumes| volumes.contains(&self.volume)) == wanted
+        };
+        let seen = await_condition(self.nodes.clone(), &self.name, is_as_wanted);
+        let seen = tokio::time::timeout(PATIENCE, seen).await;
+        let what = if wanted { "in use" } else { "no longer in use" };
+        seen.with_context(|| format!("{} does not report its volume as {what}", self.name))??;
+        Ok(())
+    }
+}
+
+/// When the VolumeAttachment of this node was gone: its last finalizer was removed.
+fn detached(lab: &Lab, node: &str, since: Timestamp) -> Result<Timestamp> {
+    let writes = lab.control_plane.audit().writes_to("volumeattachments")?;
+    let gone = writes.iter().find(|write| {
+        let attachment = &write.response_object;
+        let metadata = &attachment["metadata"];
+        let is_last = metadata["deletionTimestamp"].is_string() && metadata["finalizers"].is_null();
+        let is_of_it = attachment["spec"]["nodeName"] == node && write.received >= since;
+        is_last && is_of_it && write.succeeded()
+    });
+    let gone = gone.context("the audit log shows no VolumeAttachment that went")?;
+    Ok(gone.answered)
 }
 
 /// Writes by what they were: `patch nodes/status`, and with the code those that were refused.
@@ -139,7 +207,7 @@ impl Writes {
         let mut counts = BTreeMap::new();
         for write in requests.iter().filter(|request| request.is_write()) {
             let of = &write.object_ref;
-            if of.resource == "events" {
+            if matches!(of.resource.as_str(), "events" | "leases") {
                 continue;
             }
             let mut what = format!("{} {}", write.verb, of.resource);
@@ -215,7 +283,11 @@ pub(super) fn is_tainted(write: &Request, key: &str) -> bool {
 fn writes_while_open(requests: &[Request]) -> usize {
     let mut writes: Vec<_> = requests.iter().collect();
     writes.retain(|request| {
-        request.is_write() && !matches!(request.object_ref.resource.as_str(), "events" | "pods")
+        request.is_write()
+            && !matches!(
+                request.object_ref.resource.as_str(),
+                "events" | "leases" | "pods"
+            )
     });
     writes.sort_by_key(|write| write.received);
     let is_record = |write: &&Request| write.object_ref.resource == "nodefences";

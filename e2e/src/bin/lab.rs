@@ -1,5 +1,7 @@
 //! The lab's command line: builds its programs, shows them, measures, or keeps a cluster up to play with.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
 use e2e::{
@@ -26,12 +28,21 @@ enum Command {
     Demo,
     /// Cut a node's power again and again, and print how long its pod was away, stage by stage.
     BenchFailover {
-        /// Number of power cuts of each kind of node; for figures that mean something, at least 10.
+        /// Number of power cuts for each column; for figures that mean something, at least 10.
         #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
         runs: u16,
-        /// What runs on the machines; if it is not given, simulated nodes and then, where they may, real ones.
+        /// What runs on the machines; if it is not given, real nodes, or simulated ones where those cannot be had.
+        #[arg(long, value_delimiter = ',')]
+        kind: Vec<Nodes>,
+        /// The times of the control plane and of the kubelets: `fast` under the shortest policy, the others under the default one.
+        #[arg(long, value_delimiter = ',', default_values = ["stock", "tuned"])]
+        times: Vec<Times>,
+        /// Measure also under a policy with `earlyDetection: Enabled`, which the operator has to know.
         #[arg(long)]
-        kind: Option<Nodes>,
+        early: bool,
+        /// How long the pod is given without the operator, in seconds. Kubernetes evicts it after 300, which changes nothing.
+        #[arg(long, default_value_t = 400)]
+        patience: u64,
         /// Also print, on standard error, every request of the operator between the policy's deadline and the taint, and every
         /// write of it, with their offsets.
         #[arg(long)]
@@ -118,12 +129,17 @@ async fn main() -> Result<()> {
         Command::BenchFailover {
             runs,
             kind,
+            times,
+            early,
+            patience,
             verbose,
         } => {
-            let kinds = kinds(kind);
             e2e::bench::failover(&Plan {
                 runs: runs.into(),
-                kinds,
+                kinds: kinds(&kind),
+                times,
+                early,
+                patience: Duration::from_secs(patience),
                 verbose,
             })
             .await
@@ -176,15 +192,15 @@ fn rights() -> Result<()> {
 }
 
 /// The kinds of node to measure on.
-fn kinds(wanted: Option<Nodes>) -> Vec<Kind> {
-    match wanted {
-        Some(nodes) => vec![nodes.into()],
-        None => match available(Kind::Real) {
-            Ok(()) => vec![Kind::Simulated, Kind::Real],
-            Err(reason) => {
-                eprintln!("(no real kubelets here: {reason}; simulated nodes only)");
-                vec![Kind::Simulated]
-            }
-        },
+fn kinds(wanted: &[Nodes]) -> Vec<Kind> {
+    if !wanted.is_empty() {
+        return wanted.iter().map(|nodes| (*nodes).into()).collect();
+    }
+    match available(Kind::Real) {
+        Ok(()) => vec![Kind::Real],
+        Err(reason) => {
+            eprintln!("(no real kubelets here: {reason}; simulated nodes)");
+            vec![Kind::Simulated]
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! A cluster of this size: Nodes, Leases and VolumeAttachments that stand still but for reports, and machines whose power is off when they are told.
 
+use crate::bench::policy;
 use crate::bench::rest::{self, NAME, create};
 use crate::control_plane::Component;
 use crate::lab::{Lab, has_taint};
@@ -127,7 +128,7 @@ impl Cluster {
     /// Starts the operator, and waits until it knows that it can read On of each machine.
     pub async fn operator(&self) -> Result<Operator> {
         for group in 0..POLICIES {
-            let mut spec = super::super::cut::policy();
+            let mut spec = policy::shortest();
             spec["nodeSelector"] = json!({"matchLabels": {GROUP: group.to_string()}});
             spec["budget"] = json!({"maxConcurrent": 100});
             let name = format!("{NAME}-{group}");

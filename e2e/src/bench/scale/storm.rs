@@ -2,7 +2,8 @@
 
 use super::cluster::Cluster;
 use crate::audit::{OPERATOR, Request};
-use crate::bench::cut::{POLICY_WAIT, STABILITY_WINDOW, is_tainted, ms};
+use crate::bench::cut::{is_tainted, ms};
+use crate::bench::policy::Policy;
 use crate::bench::rest;
 use crate::lab::has_taint;
 use crate::operator::Operator;
@@ -171,6 +172,6 @@ fn delay(node: &str, statuses: &[Request], tainted: Timestamp) -> Result<f64> {
     let mut statuses = statuses.iter();
     let unknown = statuses.find(|it| it.object_ref.name == node && it.succeeded());
     let unknown = unknown.with_context(|| format!("the status of {node} was not written"))?;
-    let deadline: Timestamp = unknown.answered + POLICY_WAIT;
-    Ok(ms(deadline, tainted) / 1000.0 - STABILITY_WINDOW.as_secs_f64())
+    let deadline: Timestamp = unknown.answered + Policy::Shortest.wait();
+    Ok(ms(deadline, tainted) / 1000.0 - Policy::Shortest.window().as_secs_f64())
 }
