@@ -1,16 +1,18 @@
 //! The admission policies of `deploy/`, judged without an API server: every row of the tables that e2e/tests/e2e/admission.rs,
-//! words.rs and notes.rs try on a real one, and those about pods.
+//! words.rs, notes.rs and turned_ready.rs try on a real one, and those about the deletion of pods.
 //!
 //! What is not here: the API server's own checks, RBAC, and the tries with a stolen token, which are made on a real one only.
 
 mod notes;
 mod policy;
+mod statuses;
 
 use fencing_api::fence::NodeFenceSpec;
 use notes::{NoteRow, judge_note};
 use policy::{Policy, Request, Verdict};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use statuses::{StatusTable, judge_status};
 
 const MANIFEST: &str = include_str!("../../deploy/admission.yaml");
 const PEOPLE: &str = include_str!("../../deploy/people.yaml");
@@ -18,6 +20,7 @@ const NODES: &str = include_str!("../data/api/admission.yaml");
 const WORDS: &str = include_str!("../data/api/words.yaml");
 const NOTES: &str = include_str!("../data/api/notes.yaml");
 const DELETIONS: &str = include_str!("../data/api/deletions.yaml");
+const STATUSES: &str = include_str!("../data/api/early-detection.yaml");
 const OPERATOR: &str = "system:serviceaccount:node-fencing-system:node-fencing-operator";
 
 /// A row of `admission.yaml`.
@@ -95,6 +98,7 @@ struct Tables {
     words: Vec<WordRow>,
     notes: Vec<NoteRow>,
     deletions: Vec<DeletionRow>,
+    statuses: StatusTable,
 }
 
 impl Tables {
@@ -104,7 +108,13 @@ impl Tables {
             words: serde_saphyr::from_str(WORDS).expect("words.yaml"),
             notes: serde_saphyr::from_str(NOTES).expect("notes.yaml"),
             deletions: serde_saphyr::from_str(DELETIONS).expect("deletions.yaml"),
+            statuses: serde_saphyr::from_str(STATUSES).expect("early-detection.yaml"),
         }
+    }
+
+    fn len(&self) -> usize {
+        let about_people = self.words.len() + self.notes.len();
+        self.nodes.len() + about_people + self.deletions.len() + self.statuses.rows.len()
     }
 
     /// What is wrong with the verdict of each row, looked for as it is asked for.
@@ -135,7 +145,13 @@ impl Tables {
             let fault = fault(&verdict, &row.expect, row.message.as_deref());
             Some((&row.name, fault?))
         });
+        let statuses = self.statuses.rows.iter().filter_map(move |row| {
+            let verdict = judge_status(policies, &self.statuses, row);
+            let fault = fault(&verdict, &row.expect, row.message.as_deref());
+            Some((&row.name, fault?))
+        });
         let all = deletions.chain(nodes).chain(words).chain(notes);
+        let all = all.chain(statuses);
         all.map(|(name, fault)| format!("{name}: {fault}"))
     }
 }
@@ -325,8 +341,7 @@ fn every_row_of_the_tables_gets_its_verdict() {
     let policies = policy::all(MANIFEST);
     assert_eq!(policies.len(), 10);
     let tables = Tables::read();
-    let judged =
-        tables.nodes.len() + tables.words.len() + tables.notes.len() + tables.deletions.len();
+    let judged = tables.len();
     let wrong: Vec<String> = tables.faults(&policies).collect();
     println!("{judged} rows");
     assert!(
@@ -335,7 +350,7 @@ fn every_row_of_the_tables_gets_its_verdict() {
         wrong.len(),
         wrong.join("\n")
     );
-    assert!(judged >= 150, "only {judged}");
+    assert!(judged >= 220, "only {judged}");
 }
 
 /// A rule whose loss no row notices guards nothing that is known.

@@ -1,8 +1,8 @@
 //! ValidatingAdmissionPolicies as the API server evaluates them, with kube's CEL.
 //!
-//! Two things it cannot do. An optional field of a map (`a.?b`) is an error to it where the field is missing, so that is read as a call
+//! Three things it cannot do. An optional field of a map (`a.?b`) is an error to it where the field is missing, so that is read as a call
 //! of our own, `a.opt('b')`, an option being a list of none or one. And there is no `authorizer`: each policy asks it in a variable
-//! `allowed` and nowhere else, and this is answered from the roles of `deploy/people.yaml`.
+//! `allowed` and nowhere else, and this is answered from the roles of `deploy/people.yaml`. And there are no types that `dyn` could take away.
 
 use kube_cel::KubeCelExt;
 use kube_cel::cel::extractors::This;
@@ -194,6 +194,7 @@ fn context(request: &Request) -> Context<'static> {
     }
     context.add_function("opt", opt);
     context.add_function("or", or);
+    context.add_function("dyn", |value: Cel| Ok::<_, ExecutionError>(value));
     context
 }
 
@@ -250,6 +251,7 @@ fn evaluated(expression: &str, context: &Context<'_>) -> Result<Cel, String> {
 
 fn json_of(value: &Cel) -> Value {
     match value {
+        Cel::Null => Value::Null,
         Cel::Bool(value) => json!(value),
         Cel::String(value) => json!(**value),
         Cel::List(values) => values.iter().map(json_of).collect(),
