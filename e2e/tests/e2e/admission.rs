@@ -18,7 +18,7 @@ use tokio::time::sleep;
 
 use crate::api::data;
 use crate::verdict::{Body, Expect, Tally, Verdict, call, must};
-use crate::{deletions, node_fields, stolen_token, words};
+use crate::{deletions, node_fields, stolen_token, turned_ready, words};
 
 const CLAIM: &str = "nodefencing.io/claim";
 const DETACHING: &str = "nodefencing.io/detaching";
@@ -51,9 +51,11 @@ struct Row {
     connect: bool,
 }
 
-#[derive(Deserialize)]
+/// Who tries what a row says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum User {
+pub enum User {
+    #[default]
     Operator,
     Admin,
 }
@@ -66,6 +68,14 @@ pub struct Guarded {
 }
 
 impl Guarded {
+    /// The client of this user.
+    pub fn client_of(&self, user: User) -> &Client {
+        match user {
+            User::Operator => &self.operator,
+            User::Admin => &self.admin,
+        }
+    }
+
     async fn start(name: &str) -> Result<Self> {
         let plane = ControlPlane::start(Options::named(name)).await?;
         plane.apply_deploy().await?;
@@ -240,6 +250,7 @@ async fn the_api_server_guards_nodes_and_pods() -> Result<()> {
     let mut tally = Tally::default();
     stolen_token::try_all(&guarded, &mut tally).await?;
     println!("{} tries with a stolen token", tally.judged());
+    turned_ready::with_the_rights(&guarded, &mut tally).await?;
     guarded.bind_to_cluster_admin().await?;
     let rows: Vec<Row> = serde_saphyr::from_str(&data("admission.yaml")?)?;
     for (index, row) in rows.iter().enumerate() {
@@ -251,17 +262,15 @@ async fn the_api_server_guards_nodes_and_pods() -> Result<()> {
     deletions::pods(&guarded, &mut tally).await?;
     deletions::attachments(&guarded, &mut tally).await?;
     words::try_all(&guarded, &mut tally).await?;
+    turned_ready::try_all(&guarded, &mut tally).await?;
     node_fields::a_write_to_a_node_leaves_its_status(&guarded).await?;
     node_fields::the_policy_names_every_one(&guarded).await?;
-    tally.finish(167)
+    tally.finish(247)
 }
 
 /// Sets a row's Node up and tries what the row says.
 async fn attempt(guarded: &Guarded, name: &str, row: &Row) -> Result<Verdict> {
-    let client = match row.user {
-        User::Operator => &guarded.operator,
-        User::Admin => &guarded.admin,
-    };
+    let client = guarded.client_of(row.user);
     if row.create {
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
         return call(

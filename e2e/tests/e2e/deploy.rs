@@ -8,6 +8,7 @@ use e2e::control_plane::{ControlPlane, Options, client};
 use e2e::lab::LIMIT;
 use e2e::operator::{NAMESPACE, SERVICE_ACCOUNT};
 use fencing_testbed::eventually::eventually;
+use fencing_testbed::paths::workspace;
 use http::Method;
 use kube::Client;
 use serde_json::{Value, json};
@@ -45,6 +46,19 @@ const RIGHTS: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// What `deploy/early-detection` adds to them.
+const EARLY: &[(&str, &[&str])] = &[
+    ("default", &["/nodes/status patch", "/pods/status patch"]),
+    (
+        "kube-node-lease",
+        &[
+            "/nodes/status patch",
+            "/pods/status patch",
+            "coordination.k8s.io/leases list,watch",
+        ],
+    ),
+];
+
 #[tokio::test(flavor = "multi_thread")]
 async fn deploy_installs_what_it_says() -> Result<()> {
     let plane = ControlPlane::start(Options::named("deploy")).await?;
@@ -53,6 +67,7 @@ async fn deploy_installs_what_it_says() -> Result<()> {
     let path = plane.kubeconfig_for_service_account(NAMESPACE, SERVICE_ACCOUNT, None);
     let operator = client(&path.await?).await?;
     rights_are_least(&operator).await?;
+    the_rights_of_early_detection_are_least(&plane, &operator).await?;
     the_policies_type_check(&plane).await?;
     the_deployment_gets_a_pod(&plane).await?;
     tables_answer_the_first_questions(&plane).await?;
@@ -76,6 +91,36 @@ async fn rights_are_least(operator: &Client) -> Result<()> {
             expected.difference(&actual).collect::<Vec<_>>()
         );
     }
+    Ok(())
+}
+
+/// The component grants what `EARLY` says, beside what the account has, and takes it away again.
+async fn the_rights_of_early_detection_are_least(
+    plane: &ControlPlane,
+    operator: &Client,
+) -> Result<()> {
+    let folder = workspace().join("deploy/early-detection/rbac.yaml");
+    let path = folder
+        .to_str()
+        .context("the workspace's path is not UTF-8")?;
+    let mut before = Vec::new();
+    for (namespace, _) in EARLY {
+        before.push(rights(operator, namespace).await?);
+    }
+    plane.kubectl_text(&["apply", "-f", path]).await?;
+    eventually("it grants just what it says", LIMIT, async || {
+        for ((namespace, own), before) in EARLY.iter().zip(&before) {
+            let now = rights(operator, namespace).await?;
+            let added: BTreeSet<&str> = now.difference(before).map(String::as_str).collect();
+            ensure!(
+                added == own.iter().copied().collect(),
+                "in {namespace}: {added:?}"
+            );
+        }
+        Ok(())
+    })
+    .await?;
+    plane.kubectl_text(&["delete", "-f", path]).await?;
     Ok(())
 }
 
@@ -175,7 +220,7 @@ async fn the_deployment_gets_a_pod(plane: &ControlPlane) -> Result<()> {
 
 /// The columns of `kubectl get`, also by short name and category.
 async fn tables_answer_the_first_questions(plane: &ControlPlane) -> Result<()> {
-    let examples = fencing_testbed::paths::workspace().join("tests/data/api/tables.yaml");
+    let examples = workspace().join("tests/data/api/tables.yaml");
     let examples = examples
         .to_str()
         .context("the workspace's path is not UTF-8")?;
@@ -286,7 +331,7 @@ async fn applying_again_changes_nothing(plane: &ControlPlane) -> Result<()> {
 
 /// Installs as docs/how-to/install.md says, with the Deployment.
 async fn apply(plane: &ControlPlane) -> Result<String> {
-    let directory = fencing_testbed::paths::workspace().join("deploy");
+    let directory = workspace().join("deploy");
     let path = directory.to_str();
     let path = path.context("the workspace's path is not UTF-8")?;
     plane.kubectl_text(&["apply", "-k", path]).await

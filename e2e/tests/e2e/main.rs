@@ -79,6 +79,7 @@ mod story;
 mod suspended;
 mod tolerations;
 mod turned_on;
+mod turned_ready;
 mod verdict;
 mod windows;
 mod words;

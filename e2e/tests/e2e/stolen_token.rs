@@ -274,6 +274,18 @@ fn rights() -> Vec<Try> {
             merge(json!({"status": {}})),
         ),
         (
+            "report a pod's status",
+            Method::PATCH,
+            format!("{POD}/status"),
+            merge(json!({"status": {}})),
+        ),
+        (
+            "list the kubelets' Leases",
+            Method::GET,
+            "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases".to_owned(),
+            None,
+        ),
+        (
             "create a node",
             Method::POST,
             "/api/v1/nodes".to_owned(),

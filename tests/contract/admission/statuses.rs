@@ -32,9 +32,6 @@ pub struct StatusRow {
     patch: Value,
     pub expect: String,
     pub message: Option<String>,
-    /// What the API server leaves alone is compared on a real one.
-    #[serde(default, rename = "unchanged")]
-    _unchanged: bool,
 }
 
 fn operator() -> String {
