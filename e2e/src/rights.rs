@@ -28,6 +28,8 @@ pub const LAB_DENIES: &str = "lab-denies-";
 
 /// What the operator does where CSI-Addons is (driver `networkFence`), which only `make peers` has.
 const FENCES_BY_STORAGE: &str = "used create csiaddons.openshift.io networkfences";
+/// What it does where a test has it take early what is off (`earlyDetection: Enabled`).
+const TURNS_READY: &str = "used patch core nodes/status";
 
 /// A verb on a resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -149,6 +151,9 @@ pub fn compare() -> Result<String> {
     granted.extend(self::granted(&read("deploy/delete-node/rbac.yaml")?)?);
     if recorded.contains(FENCES_BY_STORAGE) {
         granted.extend(self::granted(&read("deploy/network-fence/rbac.yaml")?)?);
+    }
+    if recorded.contains(TURNS_READY) {
+        granted.extend(self::granted(&read("deploy/early-detection/rbac.yaml")?)?);
     }
     let faults = faults(&granted, &recorded)?;
     ensure!(

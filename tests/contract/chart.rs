@@ -71,6 +71,10 @@ fn its_copies_are_those_of_crds_and_deploy() {
         ("files/aggregated.yaml", "deploy/aggregated.yaml"),
         ("files/delete-node.yaml", "deploy/delete-node/rbac.yaml"),
         ("files/network-fence.yaml", "deploy/network-fence/rbac.yaml"),
+        (
+            "files/early-detection.yaml",
+            "deploy/early-detection/rbac.yaml",
+        ),
     ] {
         check(copy, read(&root().join(source)));
     }

@@ -208,6 +208,12 @@ async fn a_file_without_what_its_template_replaces_is_refused() -> Result<()> {
             elsewhere.as_str(),
             "rbac.networkFence",
         ),
+        (
+            "early-detection",
+            subject,
+            elsewhere.as_str(),
+            "rbac.earlyDetection",
+        ),
         ("admission", account, "somebody", "admissionPolicy.enabled"),
         (
             "admission",
