@@ -265,7 +265,7 @@ async fn the_api_server_guards_nodes_and_pods() -> Result<()> {
     turned_ready::try_all(&guarded, &mut tally).await?;
     node_fields::a_write_to_a_node_leaves_its_status(&guarded).await?;
     node_fields::the_policy_names_every_one(&guarded).await?;
-    tally.finish(246)
+    tally.finish(301)
 }
 
 /// Sets a row's Node up and tries what the row says.
