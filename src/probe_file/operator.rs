@@ -66,6 +66,7 @@ impl<'a> Operator<'a> {
             provider_id: String::new(),
             addresses: Vec::new(),
             volumes_attached: 0,
+            reported_early: false,
             resource_version: String::new(),
             finalizers: Vec::new(),
             deleting: false,

@@ -30,13 +30,50 @@ pub async fn patch_node(context: &Context, patch: NodePatch) -> Reply {
     if let Some(reply) = barred(context, patch.valid_until) {
         return reply;
     }
-    let operations: json_patch::Patch = match serde_json::from_value(patch.operations) {
-        Ok(operations) => operations,
-        Err(error) => return Reply::NotSent(format!("the patch could not be built: {error}")),
+    let body = match json_patch(patch.operations) {
+        Ok(body) => body,
+        Err(reply) => return reply,
     };
     let api = Api::<SlimNode>::all(context.writes.clone());
-    let body = Patch::Json::<()>(operations);
     reply(ask(api.patch(&patch.node, &patch_params(), &body)).await)
+}
+
+/// Sends a JSON Patch of a Node's status.
+pub async fn patch_node_status(context: &Context, patch: NodePatch) -> Reply {
+    if let Some(reply) = barred(context, patch.valid_until) {
+        return reply;
+    }
+    let body = match json_patch(patch.operations) {
+        Ok(body) => body,
+        Err(reply) => return reply,
+    };
+    let api = Api::<SlimNode>::all(context.writes.clone());
+    reply(ask(api.patch_status(&patch.node, &patch_params(), &body)).await)
+}
+
+/// Sends a JSON Patch of a pod's status.
+pub async fn patch_pod_status(
+    context: &Context,
+    namespace: &str,
+    name: &str,
+    (operations, valid_until): (Value, Duration),
+) -> Reply {
+    if let Some(reply) = barred(context, Some(valid_until)) {
+        return reply;
+    }
+    let body = match json_patch(operations) {
+        Ok(body) => body,
+        Err(reply) => return reply,
+    };
+    let api = Api::<Pod>::namespaced(context.writes.clone(), namespace);
+    reply(ask(api.patch_status(name, &patch_params(), &body)).await)
+}
+
+fn json_patch(operations: Value) -> Result<Patch<()>, Reply> {
+    let operations = serde_json::from_value(operations);
+    operations
+        .map(Patch::Json)
+        .map_err(|error| Reply::NotSent(format!("the patch could not be built: {error}")))
 }
 
 /// Writes the status of a NodeFence, by a merge patch that names the version it is for: what a superseded process has on its way

@@ -210,6 +210,13 @@ impl Caches {
         let nodes = self.nodes.state();
         nodes.iter().map(|node| node.view()).collect()
     }
+
+    /// The Nodes that the operator itself has reported (`earlyDetection`), and whose kubelets have not reported since.
+    pub fn reported_early(&self) -> Vec<NodeView> {
+        let nodes = self.nodes.state();
+        let reported = nodes.iter().filter(|node| node.is_reported_early());
+        reported.map(|node| node.view()).collect()
+    }
 }
 
 fn name<K: Resource>(object: &K) -> String {

@@ -2,7 +2,6 @@
 
 use super::brakes::Brakes;
 use super::cache::Caches;
-use super::deletion::Deletion;
 use super::devices::Devices;
 use super::events::Events;
 use super::found_off::FoundOff;
@@ -10,6 +9,7 @@ use super::health::Health;
 use super::lease::TermEnd;
 use super::metrics::{IncidentRow, Metrics};
 use super::observe::AttachmentLists;
+use super::optional_rights::OptionalRights;
 use super::outside::Outside;
 use super::revision::Revision;
 use super::wakes::Wakes;
@@ -57,7 +57,9 @@ pub struct Context {
     /// Who may act.
     pub brakes: Brakes,
     /// May the operator delete Nodes?
-    pub deletion: Deletion,
+    pub deletion: OptionalRights,
+    /// May the operator report Nodes early?
+    pub early_detection: OptionalRights,
     /// Has the cluster gone back in time?
     pub revision: Revision,
     /// When this replica leads no more.

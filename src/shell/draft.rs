@@ -4,7 +4,7 @@
 
 use super::resolve::devices_of;
 use fencing_api::device::FenceDevice;
-use fencing_api::fence::{NodeFence, NodeFenceSpec, Trigger, TriggerType};
+use fencing_api::fence::{NodeFence, NodeFenceSpec, Reporter, Trigger, TriggerType};
 use fencing_api::policy::{
     ApprovalMode, FenceMode, NodeFencingPolicy, PowerOnPolicy, Procedure, UnhealthyCondition,
 };
@@ -36,6 +36,7 @@ pub fn new_fence(
     let since = node
         .condition(&condition.type_)
         .and_then(|now| now.transition.parse().ok());
+    let is_own = condition.type_ == "Ready" && node.reported_early;
     let trigger = Trigger {
         type_: TriggerType::NodeCondition,
         condition_type: Some(condition.type_.clone()),
@@ -43,6 +44,7 @@ pub fn new_fence(
         unhealthy_since_time: since,
         due_time: Some(due.time),
         early_seconds: due.early_seconds,
+        reported_by: is_own.then_some(Reporter::Operator),
         requested_by: None,
         reason: effective.window.is_some().then(|| effective.message()),
     };
@@ -96,6 +98,7 @@ pub fn adopting_fence(node: &NodeView, name: &str) -> NodeFence {
         unhealthy_since_time: None,
         due_time: None,
         early_seconds: None,
+        reported_by: None,
         requested_by: Some(MANAGER.to_owned()),
         reason: Some(format!(
             "{} of this operator was found without its NodeFence",

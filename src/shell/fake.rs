@@ -3,14 +3,15 @@
 use super::brakes::Brakes;
 use super::cache::Caches;
 use super::context::{Board, Context, Delays, StrandedNodes};
-use super::deletion::Deletion;
 use super::devices::Devices;
 use super::events::Events;
 use super::found_off::FoundOff;
 use super::health::Health;
+use super::knock::Knocked;
 use super::lease::TermEnd;
 use super::metrics::Metrics;
 use super::observe::AttachmentLists;
+use super::optional_rights::OptionalRights;
 use super::outside::Outside;
 use super::revision::Revision;
 use super::wakes::Wakes;
@@ -18,6 +19,7 @@ use fencing_cluster::client::Clients;
 pub use fencing_cluster::fake::{Fake, Seen, failure, list, node, out_of_service, tainted};
 use fencing_drivers::address::{AddressRules, Lookup};
 use fencing_drivers::clock::Clock;
+use futures::FutureExt;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -34,6 +36,8 @@ pub struct Cluster {
     delays: Arc<Mutex<BTreeMap<String, Duration>>>,
     /// Who says where the names of devices lead; unless it is set, the system.
     pub lookup: OnceLock<Lookup>,
+    /// What becomes of each knock at a kubelet; unless it is set, the network tells.
+    pub knock: OnceLock<Knocked>,
 }
 
 impl Cluster {
@@ -56,6 +60,7 @@ impl Cluster {
             answers,
             delays,
             lookup: OnceLock::new(),
+            knock: OnceLock::new(),
         }
     }
 
@@ -92,6 +97,10 @@ impl Cluster {
         let lookup = self.lookup.get().cloned().unwrap_or_default();
         let rules = AddressRules::new(local, Vec::new()).with_lookup(lookup);
         let revision = Revision::default();
+        let mut outside = Outside::network(&rules);
+        if let Some(knocked) = self.knock.get().copied() {
+            outside.kubelet = Arc::new(move |_| async move { knocked }.boxed());
+        }
         let context = Context {
             caches: Caches::start(&writes, &revision, &changes, &mut watches),
             devices: Arc::new(Devices::new(
@@ -100,7 +109,7 @@ impl Cluster {
                 rules.clone(),
                 Clock::SYSTEM,
             )),
-            outside: Outside::network(&rules),
+            outside,
             events: Events::new(reads.clone(), None, Arc::clone(&metrics)).0,
             metrics,
             board: Board::default(),
@@ -113,7 +122,8 @@ impl Cluster {
             stranded: StrandedNodes::default(),
             found_off: FoundOff::telling(changes),
             term_end: TermEnd::never(),
-            deletion: Deletion::default(),
+            deletion: OptionalRights::of_deletion(),
+            early_detection: OptionalRights::of_early_detection(),
             revision,
             health: Health::default(),
             reads,

@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use kube::Api;
 use kube::api::ListParams;
 use rustls::pki_types::ServerName;
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,35 +44,59 @@ pub(super) fn nobody_beside(rules: &AddressRules, kubelet: IpAddr) -> Option<IpA
     is_allowed.then_some(NOBODY)
 }
 
+/// What became of a knock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Knocked {
+    /// Something answers.
+    Answers,
+    /// The connection was refused: a machine has that address, and runs; or what stands before it refuses.
+    Refused,
+    /// Nothing answers: not in time, or the network knows of no machine at that address.
+    Silent,
+    /// Nothing is known of this node: somebody else answers there, or it could not be tried.
+    Unclear,
+}
+
 /// The address is the Node's choice: no name is looked up for it, and no service of this host or of a cloud is opened (S16).
 pub(super) async fn knock(
     rules: &AddressRules,
     kubelet: &Kubelet,
     nobody_beside: fn(&AddressRules, IpAddr) -> Option<IpAddr>,
-) -> bool {
+) -> Knocked {
     let Some(address) = kubelet
         .address
         .parse()
         .ok()
         .filter(|it| rules.allow_kubelet(*it))
     else {
-        return false;
+        return Knocked::Unclear;
     };
-    let Some(stream) = connect(address, kubelet.port).await else {
-        return false;
+    let stream = match connect(address, kubelet.port).await {
+        Ok(stream) => stream,
+        Err(error) => {
+            return match error.kind() {
+                ErrorKind::ConnectionRefused => Knocked::Refused,
+                ErrorKind::TimedOut | ErrorKind::HostUnreachable => Knocked::Silent,
+                _ => Knocked::Unclear,
+            };
+        }
     };
-    match certificate(stream, address).await {
+    let is_of_node = match certificate(stream, address).await {
         Some(certificate) => node_of(&certificate).is_none_or(|it| it == kubelet.node.as_bytes()),
         None => match nobody_beside(rules, address) {
-            Some(nobody) => connect(nobody, kubelet.port).await.is_none(),
+            Some(nobody) => connect(nobody, kubelet.port).await.is_err(),
             None => true,
         },
+    };
+    match is_of_node {
+        true => Knocked::Answers,
+        false => Knocked::Unclear,
     }
 }
 
-async fn connect(address: IpAddr, port: u16) -> Option<TcpStream> {
+async fn connect(address: IpAddr, port: u16) -> io::Result<TcpStream> {
     let connected = TcpStream::connect(SocketAddr::new(address, port));
-    timeout(KUBELET_TIMEOUT, connected).await.ok()?.ok()
+    timeout(KUBELET_TIMEOUT, connected).await?
 }
 
 /// What it presents, and has shown to hold the key of; its signature is nobody's that is known here.
@@ -123,7 +148,7 @@ async fn finding(
     let first = ready.first()?;
     let nobody = first.address.parse().ok().and_then(nobody_beside);
     if let Some(nobody) = nobody
-        && connect(nobody, first.port).await.is_some()
+        && connect(nobody, first.port).await.is_ok()
     {
         return Some(format!(
             "{nobody}:{} accepts connections, and no machine has that address; take the operator out of the service mesh (sidecar.istio.io/inject: \"false\", linkerd.io/inject: disabled)",
@@ -131,7 +156,7 @@ async fn finding(
         ));
     }
     let answers = join_all(ready.iter().map(|it| knock(it.clone()))).await;
-    (!answers.contains(&true)).then(|| {
+    (!answers.contains(&Knocked::Answers)).then(|| {
         format!(
             "none of {} Ready nodes answers at its kubelet's port ({} at {}:{}), so a fence detects no live kubelet; allow that port (NetworkPolicy, firewall)",
             ready.len(),
@@ -203,6 +228,29 @@ mod tests {
         port
     }
 
+    fn is_answer(knocked: Knocked) -> bool {
+        knocked == Knocked::Answers
+    }
+
+    /// S24: a machine that refuses runs.
+    #[tokio::test]
+    async fn a_port_that_refuses_is_told_from_one_that_is_silent_or_not_tried() {
+        let port = listens(&mut JoinSet::new(), None).await;
+        let ask = async |kubelet: &Kubelet| knock(&lab(), kubelet, nobody_beside).await;
+        // The listener is gone with its task.
+        let mut refused = ask(&kubelet(port)).await;
+        for _ in 0..20 {
+            refused = match refused {
+                Knocked::Refused => break,
+                _ => ask(&kubelet(port)).await,
+            };
+        }
+        assert_eq!(refused, Knocked::Refused);
+        let mut named = kubelet(port);
+        named.address = "localhost".to_owned();
+        assert_eq!(ask(&named).await, Knocked::Unclear);
+    }
+
     #[tokio::test]
     async fn the_certificate_of_another_nodes_kubelet_is_no_life_of_this_one() {
         let mut tasks = JoinSet::new();
@@ -213,7 +261,7 @@ mod tests {
             ("worker-2@1700000000", true),
         ] {
             let port = listens(&mut tasks, Some(name)).await;
-            let ask = async || knock(&lab(), &kubelet(port), nobody_beside).await;
+            let ask = async || is_answer(knock(&lab(), &kubelet(port), nobody_beside).await);
             assert!(is_in_the_end(lives, ask).await, "{name}");
         }
     }
@@ -233,13 +281,14 @@ mod tests {
     async fn a_connection_without_a_certificate_is_life_unless_nobody_answers_too() {
         let mut tasks = JoinSet::new();
         let port = listens(&mut tasks, None).await;
-        assert!(knock(&lab(), &kubelet(port), |_, _| Some(ELSEWHERE)).await);
+        let ask = async || is_answer(knock(&lab(), &kubelet(port), |_, _| Some(ELSEWHERE)).await);
+        assert!(ask().await);
         let _proxy = TcpListener::bind((ELSEWHERE, port)).await.expect("a port");
-        assert!(!knock(&lab(), &kubelet(port), |_, _| Some(ELSEWHERE)).await);
+        assert!(!ask().await);
         // Who presents a certificate is somebody, also behind a proxy.
         let port = listens(&mut tasks, Some("system:node:worker-1")).await;
         let _proxy = TcpListener::bind((ELSEWHERE, port)).await.expect("a port");
-        let ask = async || knock(&lab(), &kubelet(port), |_, _| Some(ELSEWHERE)).await;
+        let ask = async || is_answer(knock(&lab(), &kubelet(port), |_, _| Some(ELSEWHERE)).await);
         assert!(is_in_the_end(true, ask).await);
     }
 
@@ -268,7 +317,13 @@ mod tests {
         };
         let nodes = [node("a", "True"), node("b", "True"), node("c", "False")];
         let answered_by = |name: &'static str| -> Arc<Knock> {
-            Arc::new(move |it: Kubelet| async move { it.node == name }.boxed())
+            Arc::new(move |it: Kubelet| {
+                let answer = match it.node == name {
+                    true => Knocked::Answers,
+                    false => Knocked::Silent,
+                };
+                async move { answer }.boxed()
+            })
         };
         let said = async |nodes: &[SlimNode], by| {
             finding(nodes, &answered_by(by), |_| Some(ELSEWHERE)).await

@@ -7,7 +7,7 @@
 //! | [`health`], [`server`] | `/livez`, `/readyz`, `/metrics` |
 //! | [`check`] | the same, asked for once: `node-fencing-operator check` |
 //! | [`guard`] | whether the admission policies hold the operator to its limits |
-//! | [`deletion`], [`api_address`] | whether it may delete Nodes; which addresses are the API server's |
+//! | [`optional_rights`], [`api_address`] | whether it may delete Nodes, or report them early; which addresses are the API server's |
 //! | [`cache`], [`undecodable`], [`tampered`] | the watches, cut down to what is used, objects that cannot be read, and statuses that somebody else wrote |
 //! | [`context`], [`brakes`], [`revision`] | what all loops share; who may act; whether etcd went back in time |
 //! | [`control`] | which loop a change wakes |
@@ -21,7 +21,7 @@
 //! | [`own_cluster`], [`unfence`] | NetworkFences of CSI-Addons: how its driver asks the API server; what takes them back |
 //! | [`devices`], [`early`], [`lockout`] | from a FenceDevice to a driver, one talk at a time; drivers made and connected beside a claim; no account is locked by our guesses |
 //! | [`probe`] | looks at devices in peace time, and the status of FenceDevices |
-//! | [`found_off`] | which silent nodes' machines are off, so that nothing is waited for |
+//! | [`found_off`], [`early_detection`] | which silent nodes' machines are off, so that nothing is waited for, nor for Kubernetes |
 //! | [`policy_status`] | the status of NodeFencingPolicies |
 //! | [`others`] | whose APIs the cluster serves besides ours: who else may fence |
 //! | [`events`], [`metrics`] | what people get to know |
@@ -35,11 +35,11 @@ pub mod cache;
 pub mod check;
 pub mod context;
 pub mod control;
-pub mod deletion;
 pub mod detect;
 pub mod devices;
 pub mod draft;
 pub mod early;
+pub mod early_detection;
 pub mod events;
 #[cfg(test)]
 pub(crate) mod fake;
@@ -57,6 +57,7 @@ pub mod marks;
 pub mod merge;
 pub mod metrics;
 pub mod observe;
+pub mod optional_rights;
 pub mod others;
 pub mod outside;
 pub mod own_cluster;

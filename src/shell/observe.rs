@@ -9,6 +9,7 @@ mod volumes;
 pub use attachments::AttachmentLists;
 
 use super::context::Context;
+use super::knock::Knocked;
 use fencing_api::fence::NodeFence;
 use fencing_cluster::client::{AskError, ask};
 use fencing_cluster::slim::{SlimLease, SlimNode, pod_view};
@@ -199,9 +200,14 @@ pub async fn lease(reads: &Client, node: &str) -> Read<LeaseView> {
 
 /// Quorum LIST of the node's pods.
 pub async fn pods(context: &Context, node: &str) -> Read<Vec<PodView>> {
+    let pods = pods_in_full(context, node).await;
+    seen_map(pods, |pods| pods.iter().map(pod_view).collect())
+}
+
+/// The same, with all that they say.
+pub async fn pods_in_full(context: &Context, node: &str) -> Read<Vec<Pod>> {
     let params = ListParams::default().fields(&format!("spec.nodeName={node}"));
-    let pods = list(context, &Api::<Pod>::all(context.reads.clone()), &params).await;
-    seen_map(pods, |pods: Vec<Pod>| pods.iter().map(pod_view).collect())
+    list(context, &Api::all(context.reads.clone()), &params).await
 }
 
 /// Quorum GETs of these pods, by name and UID: those that still exist. One of another UID is another pod.
@@ -230,11 +236,20 @@ fn found<T>(read: Read<T>) -> Result<Option<T>, String> {
     }
 }
 
-/// Does something answer at the kubelet's port?
+/// Does something answer at the kubelet's port? A Node that the operator itself has reported is held to a stricter rule, as when it was reported.
 pub async fn kubelet_answers(context: &Context, node: &SlimNode) -> bool {
+    match knock(context, node).await {
+        Knocked::Answers => true,
+        Knocked::Refused => node.view().reported_early,
+        Knocked::Silent | Knocked::Unclear => false,
+    }
+}
+
+/// Knocks at the kubelet's port.
+pub async fn knock(context: &Context, node: &SlimNode) -> Knocked {
     match node.kubelet() {
         Some(kubelet) => (context.outside.kubelet)(kubelet).await,
-        None => false,
+        None => Knocked::Unclear,
     }
 }
 

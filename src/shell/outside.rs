@@ -3,7 +3,7 @@
 //! [`Outside::network`] is the only one that the program has. A simulation hands in its own, with machines that exist in memory
 //! alone; nothing that a user can set chooses between the two.
 
-use super::knock::{knock, nobody_beside};
+use super::knock::{Knocked, knock, nobody_beside};
 use fencing_cluster::slim::Kubelet;
 use fencing_drivers::address::AddressRules;
 use fencing_drivers::cloud::surroundings::Surroundings;
@@ -19,8 +19,8 @@ const KNOCKS_MAX: usize = 64;
 /// Makes the driver of a device; opens no connection.
 pub type MakeDriver =
     dyn Fn(&dyn DriverKind, Parts) -> Result<Arc<dyn FenceDriver>, DeviceError> + Send + Sync;
-/// Does this node's kubelet answer, as far as that can be told?
-pub type Knock = dyn Fn(Kubelet) -> BoxFuture<'static, bool> + Send + Sync;
+/// What becomes of a knock at this node's kubelet.
+pub type Knock = dyn Fn(Kubelet) -> BoxFuture<'static, Knocked> + Send + Sync;
 
 /// The ways out. Cheap to clone.
 #[derive(Clone)]
@@ -68,7 +68,7 @@ mod tests {
                 address: address.to_owned(),
                 port: number,
             };
-            (Outside::network(rules).kubelet)(kubelet).await
+            (Outside::network(rules).kubelet)(kubelet).await == Knocked::Answers
         };
         let local = vec!["127.0.0.0/8".parse().expect("a range")];
         let lab = AddressRules::new(local, Vec::new());

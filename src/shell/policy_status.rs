@@ -223,6 +223,7 @@ impl PolicyStatuses {
             delays: &self.context.delays.all(),
             frozen: self.context.revision.frozen().as_deref(),
             lacks: self.context.deletion.lacks().as_deref(),
+            lacks_early: self.context.early_detection.lacks().as_deref(),
             found: &|device, node| self.prober.readiness(device, node),
             targets: &targets,
             now,

@@ -9,16 +9,17 @@ use super::brakes::Brakes;
 use super::cache::{Caches, Change};
 use super::context::{Board, Context, Delays, StrandedNodes};
 use super::control;
-use super::deletion::Deletion;
 use super::devices::Devices;
+use super::early_detection;
 use super::events::Events;
 use super::found_off::FoundOff;
 use super::guard::{self, Guard};
 use super::health::Gate;
 use super::history;
 use super::lease::{Elector, TermEnd};
-use super::metrics::{Metrics, Snapshot};
+use super::metrics::Snapshot;
 use super::observe::AttachmentLists;
+use super::optional_rights::OptionalRights;
 use super::others;
 use super::policy_status::PolicyStatuses;
 use super::probe::Prober;
@@ -34,7 +35,6 @@ use fencing_core::assess::others::Served;
 use fencing_drivers::clock::Clock;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use kube::Client;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -54,7 +54,8 @@ pub struct Replica {
     caches: Caches,
     devices: Arc<Devices>,
     revision: Revision,
-    deletion: Deletion,
+    deletion: OptionalRights,
+    early_detection: OptionalRights,
     events: Events,
     own_node: Option<String>,
     max_concurrent: Option<u32>,
@@ -86,7 +87,8 @@ impl Replica {
             // The book of refused logins is among them: no new term has new tries.
             devices: Arc::new(devices),
             revision,
-            deletion: Deletion::default(),
+            deletion: OptionalRights::of_deletion(),
+            early_detection: OptionalRights::of_early_detection(),
             own_node: settings.node_name.clone(),
             max_concurrent: settings.max_concurrent,
             equipment,
@@ -206,48 +208,22 @@ impl Replica {
         // Before anything is begun or given up for want of it.
         let client = &self.equipment.clients.reads;
         let _ = self.deletion.look(client, &self.caches).await;
-        let Equipment {
-            clients,
-            outside,
-            metrics,
-            health,
-            ..
-        } = self.equipment.clone();
-        let Clients { reads, writes, .. } = clients;
         let (wakes, woken) = Wakes::new();
-        let (caches, devices) = (self.caches.clone(), Arc::clone(&self.devices));
         let found_off = FoundOff::telling(self.changes.clone());
-        let prober = self.prober(&writes, &metrics, &found_off);
+        let context = self.context(wakes, found_off, term_end);
+        let (reads, caches) = (context.reads.clone(), self.caches.clone());
+        let prober = self.prober(&context);
         let (found, guard) = watch::channel(Guard::default());
-        let guarding = guard::run(writes.clone(), caches.clone(), found);
+        let guarding = guard::run(context.writes.clone(), caches.clone(), found);
         let (found, served) = watch::channel(Served::default());
         let looking_around = others::run(reads.clone(), found);
         let deletion = self.deletion.clone();
         let deleting = deletion.run(reads.clone(), caches.clone(), self.changes.clone());
         let (to_prober, of_devices) = mpsc::unbounded_channel();
         let (to_policies, of_policies) = mpsc::unbounded_channel();
-        let context = Arc::new(Context {
-            reads,
-            writes,
-            caches,
-            devices,
-            outside,
-            events: self.events.clone(),
-            metrics,
-            board: Board::default(),
-            delays: Delays::default(),
-            stranded: StrandedNodes::default(),
-            found_off,
-            own_node: self.own_node.clone(),
-            max_concurrent: self.max_concurrent,
-            wakes,
-            attachments: AttachmentLists::default(),
-            brakes: Brakes::default(),
-            deletion: self.deletion.clone(),
-            revision: self.revision.clone(),
-            term_end,
-            health,
-        });
+        let rights = self.early_detection.clone();
+        let asking = rights.clone().run(reads, caches, self.changes.clone());
+        let reporting = early_detection::run(Arc::clone(&context), rights);
         let unfencing = unfence::run(Arc::clone(&context), served.clone());
         let policies = Arc::new(PolicyStatuses::new(
             Arc::clone(&context),
@@ -263,6 +239,8 @@ impl Replica {
             looking_around.boxed(),
             deleting.boxed(),
             unfencing.boxed(),
+            asking.boxed(),
+            reporting.boxed(),
         ];
         let ways = Ways {
             changed,
@@ -272,16 +250,51 @@ impl Replica {
         loops(context, ways, peace).await;
     }
 
+    /// What the loops of this term share.
+    fn context(&self, wakes: Wakes, found_off: FoundOff, term_end: TermEnd) -> Arc<Context> {
+        let Equipment {
+            clients,
+            outside,
+            metrics,
+            health,
+            ..
+        } = self.equipment.clone();
+        let Clients { reads, writes, .. } = clients;
+        Arc::new(Context {
+            reads,
+            writes,
+            caches: self.caches.clone(),
+            devices: Arc::clone(&self.devices),
+            outside,
+            events: self.events.clone(),
+            metrics,
+            board: Board::default(),
+            delays: Delays::default(),
+            stranded: StrandedNodes::default(),
+            found_off,
+            own_node: self.own_node.clone(),
+            max_concurrent: self.max_concurrent,
+            wakes,
+            attachments: AttachmentLists::default(),
+            brakes: Brakes::default(),
+            deletion: self.deletion.clone(),
+            early_detection: self.early_detection.clone(),
+            revision: self.revision.clone(),
+            term_end,
+            health,
+        })
+    }
+
     /// What probes the devices in peace time.
-    fn prober(&self, writes: &Client, metrics: &Arc<Metrics>, found_off: &FoundOff) -> Arc<Prober> {
+    fn prober(&self, context: &Context) -> Arc<Prober> {
         Arc::new(Prober::new(
             self.caches.clone(),
             Arc::clone(&self.devices),
-            writes.clone(),
+            context.writes.clone(),
             Clock::SYSTEM,
             self.events.clone(),
-            Arc::clone(metrics),
-            found_off.clone(),
+            Arc::clone(&context.metrics),
+            context.found_off.clone(),
         ))
     }
 
@@ -327,7 +340,7 @@ struct Ways<'a> {
 }
 
 /// The loops of the incidents and the detector, and beside them `peace`: what is no hurry.
-async fn loops(context: Arc<Context>, ways: Ways<'_>, peace: [BoxFuture<'static, ()>; 6]) {
+async fn loops(context: Arc<Context>, ways: Ways<'_>, peace: [BoxFuture<'static, ()>; 8]) {
     let names = futures::stream::unfold(ways.woken, |mut woken| async {
         Some((woken.recv().await?, woken))
     });

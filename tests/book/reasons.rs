@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// Where the sources name reasons of conditions and Events. Tests aside, whatever looks like one there has to be explained.
-const NAMED_IN: [&str; 22] = [
+const NAMED_IN: [&str; 24] = [
     "crates/core/src/plan",
     "crates/core/src/control.rs",
     "crates/core/src/escalation.rs",
@@ -23,6 +23,8 @@ const NAMED_IN: [&str; 22] = [
     "crates/drivers/src/error.rs",
     "src/shell/detect.rs",
     "src/shell/detect",
+    "src/shell/early_detection.rs",
+    "src/shell/early_detection",
     "src/shell/guard.rs",
     "src/shell/incident",
     "src/shell/probe",

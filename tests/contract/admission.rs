@@ -85,6 +85,7 @@ struct DeletionRow {
     #[serde(default)]
     deleting: bool,
     ready: Option<String>,
+    reason: Option<String>,
     disrupted: Option<String>,
     uid: Option<String>,
     resource_version: Option<String>,
@@ -278,14 +279,15 @@ fn judge_deletion(policies: &[Policy], row: &DeletionRow) -> Verdict {
     if row.deleting {
         object["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
     }
-    let conditions = [("Ready", &row.ready), ("DisruptionTarget", &row.disrupted)];
-    for (kind, status) in conditions {
-        if let Some(status) = status {
-            let all = object["status"]["conditions"].take();
-            let mut all = all.as_array().cloned().unwrap_or_default();
-            all.push(json!({"type": kind, "status": status}));
-            object["status"]["conditions"] = json!(all);
-        }
+    let ready = row.ready.as_ref().map(|status| match &row.reason {
+        Some(reason) => json!({"type": "Ready", "status": status, "reason": reason}),
+        None => json!({"type": "Ready", "status": status}),
+    });
+    let disrupted = row.disrupted.as_ref();
+    let disrupted = disrupted.map(|status| json!({"type": "DisruptionTarget", "status": status}));
+    let conditions: Vec<Value> = ready.into_iter().chain(disrupted).collect();
+    if !conditions.is_empty() {
+        object["status"]["conditions"] = json!(conditions);
     }
     let resource = match row.attachment {
         true => ("storage.k8s.io", "volumeattachments"),

@@ -29,7 +29,7 @@ const LOOK_MAX: Duration = Duration::from_millis(250 + 4 * 250 + 500);
 
 /// A call of the BMC.
 const CALL: Duration = Duration::from_millis(250);
-/// What the readings of one that was opened early span where no command of ours shows what the device says of it.
+/// What the readings of one that was opened or reported early span where no command of ours shows what the device says of it.
 const UNSTEADY: Duration = Duration::from_secs(10);
 
 /// Holds what was counted against the bounds.
@@ -110,7 +110,8 @@ fn soon(world: &World, course: &Course, plan: &Plan) -> Option<String> {
         true => LOOK_MAX,
         false => Duration::from_secs(plan.wait),
     };
-    let window = match plan.skips_if_off() && plan.mode == "ConfirmOnly" {
+    let is_unsteady = plan.skips_if_off() || plan.is_early;
+    let window = match is_unsteady && plan.mode == "ConfirmOnly" {
         // They end with the first reading that is asked for when that is over: a period and a call later at most.
         true => UNSTEADY + Duration::from_secs(plan.read_period) + CALL,
         false => Duration::from_secs(plan.read_period),

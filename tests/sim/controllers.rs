@@ -2,8 +2,8 @@
 
 use crate::libc::elapsed;
 use crate::objects::{
-    NODE_LEASES, OUT_OF_SERVICE, Role, UNREACHABLE, WORK, attachment, condition, is_leaving, now,
-    pod, ready, taint, taints, text, tolerates, volume,
+    NODE_LEASES, OUT_OF_SERVICE, POWERED_OFF, Role, UNREACHABLE, WORK, attachment, condition,
+    is_leaving, now, pod, ready, reason, taint, taints, text, tolerates, volume,
 };
 use crate::plan::Plan;
 use crate::world::World;
@@ -55,7 +55,7 @@ async fn every(world: World, (least, most): (u64, u64), mut work: impl FnMut(&Wo
         let version = world.api.moves();
         idle = if version == seen { idle + 1 } else { 0 };
         seen = version;
-        if idle % IDLE_MAX == 0 {
+        if idle % IDLE_MAX == 0 && !world.switches().api_away {
             work(&world);
         }
     }
@@ -67,6 +67,9 @@ async fn lifecycle(world: World) {
     let mut seen: BTreeMap<String, (String, Duration)> = BTreeMap::new();
     loop {
         sleep(world.dice.millis(4500, 5500)).await;
+        if world.switches().api_away {
+            continue;
+        }
         if world.switches().managers_down {
             // Another one begins with what it then sees.
             seen.clear();
@@ -93,8 +96,10 @@ async fn lifecycle(world: World) {
 fn mark(world: &World, node: &Value, name: &str, is_dead: bool) {
     let lost = is_dead && ready(node) != "Unknown";
     let tainted = taint(node, UNREACHABLE).is_some();
+    // What somebody else has made Unknown it taints with its next pass.
+    let is_told = ready(node) == "Unknown" && reason(node) == POWERED_OFF;
     let back = !is_dead && ready(node) == "True" && tainted;
-    if lost || (is_dead && !tainted) {
+    if lost || ((is_dead || is_told) && !tainted) {
         let time = now();
         let _ = world.api.change(MANAGER, &NODE, ("", name), |node| {
             if lost {

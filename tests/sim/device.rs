@@ -15,6 +15,7 @@ use fencing_drivers::{
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use node_fencing_operator::shell::knock::Knocked;
 use node_fencing_operator::shell::outside::Outside;
 use std::fmt;
 use std::sync::Arc;
@@ -57,7 +58,10 @@ pub fn outside(world: &World, judge: &Judge, network: &Network) -> Outside {
                 if !answers {
                     sleep(Duration::from_millis(299)).await;
                 }
-                answers
+                match answers {
+                    true => Knocked::Answers,
+                    false => Knocked::Silent,
+                }
             }
             .boxed()
         }),
@@ -179,9 +183,10 @@ impl Driver {
     async fn read(&self, reached: &str) -> Result<Reading, DeviceError> {
         let asked = Clock::SYSTEM.since_boot();
         let machine = self.call(reached).await?;
-        let speaks_nonsense = self.bmc().nonsense;
+        let bmc = self.bmc();
+        let speaks_nonsense = bmc.nonsense;
         self.world.hit_if(speaks_nonsense, Fault::BmcNonsense);
-        let (state, raw) = match (speaks_nonsense, machine.on) {
+        let (state, raw) = match (speaks_nonsense, machine.on && elapsed() >= bmc.off_until) {
             (true, _) => (PowerState::Unknown, "Paused"),
             (false, true) => (PowerState::On, "On"),
             (false, false) => (PowerState::Off, "Off"),

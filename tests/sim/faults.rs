@@ -6,6 +6,7 @@
 mod bmc;
 mod by_hand;
 mod cluster;
+pub mod early;
 mod people;
 mod steps;
 
@@ -125,6 +126,12 @@ faults! {
     PodHeld = "F56",
     /// A human has a node fenced by a NodeFence of their own.
     FenceByHand = "F57",
+    /// The API server is away, for everybody.
+    ApiOutage = "F20",
+    /// A kubelet ends, and begins anew a while later.
+    KubeletRestart = "F42",
+    /// A BMC begins anew, and reads Off meanwhile.
+    BmcRestart = "D-restart",
     /// Somebody writes a Node again and again.
     Storm = "L6",
     /// SIGTERM.
@@ -162,15 +169,16 @@ pub fn all() -> Vec<&'static str> {
 }
 
 impl Fault {
+    /// What may be taken for a dead machine: only where nodes are reported early.
+    pub const OF_EARLY: [Self; 3] = [Self::ApiOutage, Self::KubeletRestart, Self::BmcRestart];
+
     /// Lets it happen, and undoes it after a while.
     pub async fn happen(self, stage: &Stage) {
         let dice = &stage.world.dice;
         let machine = stage.machine();
         let time = dice.seconds(5, 90);
-        stage.world.log.tell(
-            "FAULT",
-            format!("{} ({machine}, {} s)", self.name(), time.as_secs()),
-        );
+        let what = format!("{} ({machine}, {} s)", self.name(), time.as_secs());
+        stage.world.log.tell("FAULT", what);
         // Counted when it hits something, see [`crate::world::World::hit`] and [`Fate`].
         stage.world.arm(self);
         match self {
@@ -201,11 +209,14 @@ impl Fault {
             Self::WatchLoss => cluster::watch_loss(stage, time).await,
             Self::Behind => cluster::behind(stage, time).await,
             Self::Missed => cluster::miss(stage),
-            Self::Pages => {
-                let most = usize::from(dice.chance(50)) + 1;
-                stage.world.api.limit_pages(most);
-            }
+            Self::Pages => stage
+                .world
+                .api
+                .limit_pages(usize::from(dice.chance(50)) + 1),
             Self::Revoked => cluster::revoke(stage, time).await,
+            Self::ApiOutage => early::outage(stage, dice.seconds(1, 25)).await,
+            Self::KubeletRestart => early::restart(stage, &machine, dice.seconds(1, 25)).await,
+            Self::BmcRestart => early::restart_bmc(stage, &machine).await,
             Self::Partition => cluster::cut(stage, self, &[machine], time * 2).await,
             Self::Freeze => cluster::freeze(stage, &machine, time).await,
             Self::HealsClaimed => people::heal_claimed(stage, &machine).await,
@@ -228,8 +239,15 @@ impl Fault {
             Self::Storm => cluster::storm(stage, &machine, time).await,
             Self::Terminate => cluster::terminate(stage).await,
             Self::BmcOfAnother => people::miswire(stage, &machine, time).await,
+            Self::OffIgnored => self.of_a_machine_that_runs(stage, &machine, time * 2).await,
             _ => self.bmc(stage, &machine, time * 2).await,
         }
+    }
+
+    /// Most of those that are turned off have no power: this one's kubelet hangs.
+    async fn of_a_machine_that_runs(self, stage: &Stage, machine: &str, time: Duration) {
+        let hangs = cluster::freeze(stage, machine, time);
+        tokio::join!(self.bmc(stage, machine, time), hangs);
     }
 
     /// It waits for steps of the protocol to hit.

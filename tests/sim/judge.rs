@@ -1,10 +1,11 @@
-//! Holds every write of an operator, and every command, against the invariants S1 to S3, S6 to S11, S14, S17, S18 and S23, with the truth
+//! Holds every write of an operator, and every command, against the invariants S1 to S3, S6 to S11, S14, S17, S18, S23 and S24, with the truth
 //! of the machines at hand.
 //!
 //! It shares no code with the operator and believes no status: it keeps its own picture of the cluster, from the writes alone.
 
 mod claims;
 mod deletions;
+mod early;
 mod intents;
 mod known;
 #[cfg(test)]
@@ -15,8 +16,8 @@ mod tests;
 
 use crate::libc::elapsed;
 use crate::objects::{
-    CLAIM, DETACHING, EFFECTS, OUT_OF_SERVICE, QUARANTINE, is_ended, is_leaving, ready, taint,
-    taints, text, tolerates_out_of_service,
+    CLAIM, DETACHING, EFFECTS, OUT_OF_SERVICE, is_ended, is_leaving, ready, taint, text,
+    tolerates_out_of_service,
 };
 use crate::plan::Plan;
 use crate::tally::Tally;
@@ -26,13 +27,14 @@ use deletions::Marks;
 use intents::Intent;
 pub use known::Asked;
 use known::{Known, ON_ITS_WAY};
-use serde_json::{Value, json};
+use serde_json::Value;
 use simapi::kinds::{ATTACHMENT, FENCE, Kind, NODE, POD};
 use simapi::store::{Change, Key, Write};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use taints::without_ours;
 
 /// One second after a signal nothing new is begun; what was begun then may be on its way for another.
 const EFFECTS_END: Duration = Duration::from_secs(2);
@@ -87,6 +89,10 @@ struct State {
     forgotten_offs: Vec<(String, Duration, BTreeSet<String>)>,
     /// Operators that were asked to end, and when.
     ended: BTreeMap<String, Duration>,
+    /// A policy wants nodes to be reported early.
+    is_early: bool,
+    /// Boots that were.
+    reported: BTreeSet<early::Boot>,
     tally: Tally,
 }
 
@@ -95,6 +101,7 @@ impl Judge {
     pub fn new(world: &World, plan: &Plan) -> Self {
         let state = State {
             window: Duration::from_secs(plan.read_period),
+            is_early: plan.is_early,
             ..State::default()
         };
         let judge = Self {
@@ -150,6 +157,7 @@ impl Judge {
         state.keep_forgotten();
         state.note_forgotten_offs();
         state.effects = past.0;
+        state.reported.clear();
         for node in nodes {
             let name = text(&node, "/metadata/name");
             state.note_claim(name, Some(&node));
@@ -201,6 +209,7 @@ impl Judge {
                     self.world.judged("S10 claim by hand");
                 }
             }
+            found.extend(state.refuted(write));
             state.follow(write);
         }
         for (id, what) in found {
@@ -347,7 +356,9 @@ impl State {
             return Vec::new();
         }
         let (node, mut found) = (&write.key.1, Vec::new());
-        if without_ours(old) != without_ours(&write.new) {
+        if early::turns_ready(old, &write.new) {
+            found.extend(self.report(world, write, old));
+        } else if without_ours(old) != without_ours(&write.new) {
             found.push((
                 "S7",
                 format!("{node}: something else than our taints was changed"),
@@ -355,14 +366,14 @@ impl State {
         }
         let had = |key| taint(old, key);
         let has = |key| taint(&write.new, key);
-        for key in [CLAIM, OUT_OF_SERVICE, DETACHING] {
-            if has(key).is_some() && had(key).is_none() && ready(old) == "True" {
-                found.push(("S6", format!("{node} is Ready and gets {key}")));
-            }
+        let gets = |key| has(key).is_some() && had(key).is_none();
+        let mut got = [CLAIM, OUT_OF_SERVICE, DETACHING].into_iter();
+        if let Some(key) = got.find(|key| gets(key) && ready(old) == "True") {
+            found.push(("S6", format!("{node} is Ready and gets {key}")));
         }
         found.extend(self.claims_unbound(write));
         for key in EFFECTS {
-            if has(key).is_some() && had(key).is_none() {
+            if gets(key) {
                 found.extend(self.takes_effect(world, write, old, key));
             }
             if had(key).is_some() && has(key).is_none() {
@@ -376,18 +387,4 @@ impl State {
 /// The NodeFence that a claim names.
 pub fn owner(claim: &str) -> &str {
     claim.rsplit_once('-').map_or("", |(fence, _)| fence)
-}
-
-/// What we may change of a Node.
-const OURS: [&str; 4] = [CLAIM, OUT_OF_SERVICE, DETACHING, QUARANTINE];
-
-/// The Node without it.
-fn without_ours(node: &Value) -> Value {
-    let others = taints(node)
-        .iter()
-        .filter(|taint| !OURS.contains(&text(taint, "/key")));
-    let mut node = json!({"object": node, "taints": others.cloned().collect::<Vec<_>>()});
-    node["object"]["spec"]["taints"].take();
-    node["object"]["metadata"]["resourceVersion"].take();
-    node
 }

@@ -16,6 +16,8 @@ use tokio::time::sleep;
 
 /// Time between two renewals of the Lease.
 const LEASE_PERIOD: Duration = Duration::from_secs(10);
+/// A Lease that is renewed later than that is silent for the operator.
+const SILENCE: Duration = Duration::from_secs(12);
 /// Time between two reports of a node on which nothing changes.
 const REPORT_PERIOD: Duration = Duration::from_secs(120);
 /// Who writes.
@@ -28,10 +30,12 @@ pub async fn run(world: World, machine: String) {
         name: machine.clone(),
         machine,
         renewed: Duration::ZERO,
+        renewed_in: 0,
         reported: Duration::ZERO,
         boot: 0,
         report_at: Duration::ZERO,
         synced: 0,
+        restarts: 0,
     };
     loop {
         let pause = kubelet.world.dice.millis(600, 1400);
@@ -94,11 +98,15 @@ struct Kubelet {
     /// Of its Node.
     name: String,
     renewed: Duration,
+    /// In which boot.
+    renewed_in: u32,
     reported: Duration,
     boot: u32,
     report_at: Duration,
     /// How much had been written when the pods were looked at last.
     synced: u64,
+    /// How often it had begun anew.
+    restarts: u32,
 }
 
 impl Kubelet {
@@ -109,8 +117,13 @@ impl Kubelet {
             return;
         }
         self.finish_starts(now);
-        if machine.hung || machine.cut {
+        if machine.hung || machine.cut || self.world.switches().api_away {
             return;
+        }
+        if self.restarts != machine.restarts {
+            self.restarts = machine.restarts;
+            self.renewed = self.renewed.min(now.saturating_sub(LEASE_PERIOD));
+            self.reported = Duration::ZERO;
         }
         if self.boot != machine.boots {
             self.boot = machine.boots;
@@ -129,7 +142,10 @@ impl Kubelet {
             return;
         };
         if now >= self.renewed + LEASE_PERIOD {
-            self.renewed = now;
+            if self.renewed_in == self.boot && now >= self.renewed + SILENCE {
+                self.world.judged("S24 silence");
+            }
+            (self.renewed, self.renewed_in) = (now, self.boot);
             if !self.renew() {
                 self.make_lease();
             }
@@ -169,7 +185,7 @@ impl Kubelet {
     fn make_lease(&self) {
         let lease = json!({
             "metadata": {"name": self.name, "namespace": NODE_LEASES},
-            "spec": {"holderIdentity": self.name, "renewTime": now()},
+            "spec": {"holderIdentity": self.name, "leaseDurationSeconds": 40, "renewTime": now()},
         });
         let _ = self.world.api.add(KUBELET, &LEASE, lease);
     }

@@ -15,7 +15,7 @@
 //! | read what happens in a seed | `make sim SEED=7` |
 //! | see requests too, and the operator's own log | the same with `DETAIL=1`, and with `RUST_LOG=info` |
 //! | play other seeds | `SEEDS=300..600 cargo test --test sim seeds -- --nocapture` |
-//! | play 50,000 | `make soak` |
+//! | play 50,000, and 100,000 disturbances ([`disturbances`]) | `make soak` |
 //!
 //! Each seed has a process of its own, since some sources of chance (the order of tokio's and ahash's tables) are the process's.
 
@@ -23,6 +23,7 @@ mod bounds;
 mod controllers;
 mod device;
 mod dice;
+mod disturbances;
 mod faults;
 mod judge;
 mod kubelet;
@@ -49,7 +50,7 @@ use std::ops::Range;
 const SEEDS: Range<u64> = 600..900;
 
 /// All of them are judged.
-const BOUNDS: [&str; 13] = [
+const BOUNDS: [&str; 15] = [
     "L1",
     "L2",
     "L3",
@@ -61,6 +62,8 @@ const BOUNDS: [&str; 13] = [
     "L8",
     "S10 claim by hand",
     "S11 power-on",
+    "S24 report",
+    "S24 silence",
     "S9 attachment deleted",
     "S9 node deleted",
 ];
@@ -146,6 +149,35 @@ fn timeline() {
     ] {
         assert!(story.contains(word), "nothing is told of `{word}`: {story}");
     }
+}
+
+/// S24: as many more as `make soak` has seeds. What is printed is to be read in docs/figures.md.
+#[test]
+fn seeds_of_disturbances_report_no_machine_that_runs() {
+    if wanted().is_some() {
+        return;
+    }
+    let seeds = seeds();
+    let is_soak = seeds.end - seeds.start > 2 * (SEEDS.end - SEEDS.start);
+    let least = if is_soak { disturbances::GOAL } else { 700 };
+    let found = disturbances::play(least);
+    println!("{found}");
+    assert!(found.violations.is_empty(), "{found}");
+    assert!(found.disturbances() >= least, "{found}");
+    // It is no proof where nobody is suspected, or where nobody would be reported.
+    assert!(found.silences() > 50 && found.reports() > 3, "{found}");
+}
+
+#[test]
+#[ignore = "the other test runs it, in a process of its own"]
+fn one_run_of_disturbances() {
+    if let Ok(filter) = env::var("RUST_LOG") {
+        let log = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_ansi(false);
+        log.init();
+    }
+    disturbances::one_run();
 }
 
 #[test]

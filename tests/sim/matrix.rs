@@ -94,6 +94,7 @@ fn plan(replicas: usize) -> Plan {
         release: "AfterDetach",
         power_on: None,
         concurrent: 1,
+        is_early: false,
         faults: Vec::new(),
         repeats: 1,
         trouble: Duration::ZERO,

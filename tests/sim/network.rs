@@ -293,6 +293,11 @@ impl Network {
         };
         self.world.hit_if(cut, Fault::OperatorCut);
         self.world.hit_if(lag > 0, Fault::SlowWay);
+        let is_away = self.world.switches().api_away;
+        if is_away && !dead {
+            sleep(self.world.dice.millis(1, 4)).await;
+            return Err("connection refused".into());
+        }
         if dead || cut {
             // Whoever waits gives up by itself.
             sleep(Duration::from_secs(30)).await;

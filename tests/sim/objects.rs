@@ -20,6 +20,8 @@ pub const DETACHING: &str = "nodefencing.io/detaching";
 pub const CLAIM: &str = "nodefencing.io/claim";
 /// The operator's mark on a machine that was down.
 pub const QUARANTINE: &str = "nodefencing.io/quarantine";
+/// Why a Node is Unknown that the operator has reported early.
+pub const POWERED_OFF: &str = "PoweredOff";
 /// Set by the controller-manager.
 pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 /// The Secret of all BMCs, and the password in it.
@@ -144,6 +146,14 @@ pub fn ready(node: &Value) -> &str {
         .flatten()
         .find(|one| one["type"] == "Ready");
     ready.map_or("", |ready| text(ready, "/status"))
+}
+
+/// `reason` of the condition Ready.
+pub fn reason(node: &Value) -> &str {
+    let conditions = node["status"]["conditions"].as_array();
+    let mut all = conditions.into_iter().flatten();
+    let ready = all.find(|one| one["type"] == "Ready");
+    ready.map_or("", |ready| text(ready, "/reason"))
 }
 
 /// Is the object being deleted?

@@ -150,7 +150,7 @@ impl Inner {
             metrics: Arc::new(Metrics::new().expect("metrics")),
             health: Health::default(),
         };
-        let settings = settings(&self.pod);
+        let settings = settings(&self.pod, self.world.own_node.clone());
         let log = self.world.log.clone();
         let work = tokio::spawn(async move {
             if let Err(error) = run::work(&settings, equipment, &stop, JoinSet::new()).await {
@@ -175,13 +175,13 @@ impl Inner {
     }
 }
 
-fn settings(pod: &str) -> Settings {
+fn settings(pod: &str, own_node: Option<String>) -> Settings {
     Settings {
         namespace: NAMESPACE.to_owned(),
         http_bind: ([127, 0, 0, 1], 0).into(),
         log_format: LogFormat::Text,
         log_filter: String::new(),
-        node_name: None,
+        node_name: own_node,
         max_concurrent: None,
         pod_name: Some(pod.to_owned()),
         election: Times::default(),

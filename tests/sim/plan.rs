@@ -40,6 +40,8 @@ pub struct Plan {
     pub power_on: Option<u64>,
     /// `budget.maxConcurrent`.
     pub concurrent: u64,
+    /// `earlyDetection` is Enabled.
+    pub is_early: bool,
     /// Faults that may happen.
     pub faults: Vec<Fault>,
     /// How often each of them does, at most.
@@ -85,6 +87,7 @@ impl Plan {
             deletes_node: false,
             power_on: None,
             concurrent: dice.between(1, 3),
+            is_early: false,
             faults,
             repeats: dice.between(1, 3),
             trouble: dice.seconds(110, 260),
@@ -101,6 +104,14 @@ impl Plan {
         plan.deletes_node = may_delete && plan.trouble.as_millis().is_multiple_of(2);
         if about >= MIXED && plan.trouble.as_millis().is_multiple_of(3) {
             plan.faults.push(Fault::FenceByHand);
+        }
+        // Rare by itself: most machines are off when they are turned off, and one that is reported early has to be.
+        if about >= MIXED && plan.mode == "PowerOff" && plan.trouble.as_millis().is_multiple_of(5) {
+            plan.faults.extend([Fault::OffIgnored; 3]);
+        }
+        plan.is_early = (plan.trouble.as_millis() / 6).is_multiple_of(2);
+        if about >= MIXED && plan.is_early {
+            plan.faults.extend(Fault::OF_EARLY);
         }
         plan
     }
@@ -122,7 +133,7 @@ impl Plan {
 
     /// The NodeFencingPolicy.
     pub fn policy(&self) -> Value {
-        json!({
+        let mut policy = json!({
             "metadata": {"name": "all"},
             "spec": {
                 "nodeSelector": {},
@@ -145,7 +156,11 @@ impl Plan {
                 "budget": {"maxConcurrent": self.concurrent, "minHealthy": 0, "maxPerHour": 1000, "cooldownSeconds": 0},
                 "exclusions": {"minUptimeSeconds": 0},
             },
-        })
+        });
+        if self.is_early {
+            policy["spec"]["earlyDetection"] = json!("Enabled");
+        }
+        policy
     }
 }
 
@@ -159,9 +174,11 @@ fn faults(dice: &Dice, about: u64) -> Vec<Fault> {
         22..MIXED => vec![Fault::Terminate],
         MIXED.. => {
             let share = *dice.pick(&[6, 12, 25]);
-            // One comes below, by what is drawn already: a draw of its own would change every other seed.
+            // Some come below, by what is drawn already: draws of their own would change every other seed.
             let mut others = Fault::ALL.to_vec();
-            others.retain(|it| *it != Fault::FenceByHand && dice.chance(share));
+            let comes_below =
+                |it: &Fault| *it == Fault::FenceByHand || Fault::OF_EARLY.contains(it);
+            others.retain(|it| !comes_below(it) && dice.chance(share));
             others
         }
     }

@@ -66,6 +66,7 @@ impl Stage {
                 reported: false,
                 cut: false,
                 hung: false,
+                restarts: 0,
                 containers: BTreeMap::new(),
                 starting: BTreeMap::new(),
                 bmc: Bmc::default(),

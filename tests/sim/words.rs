@@ -1,7 +1,7 @@
 //! What a write of an operator means, in words for whoever reads the story of a seed.
 
 use crate::objects::{
-    CLAIM, DETACHING, OUT_OF_SERVICE, QUARANTINE, is_leaving, stage, taint, text,
+    CLAIM, DETACHING, OUT_OF_SERVICE, QUARANTINE, is_leaving, ready, stage, taint, text,
 };
 use serde_json::Value;
 use simapi::kinds::{ATTACHMENT, FENCE, NODE, POD};
@@ -47,6 +47,9 @@ fn node(name: &str, old: &Value, new: &Value) -> Option<String> {
             }
             _ => {}
         }
+    }
+    if ready(old) != ready(new) {
+        told.push(format!("REPORTS IT AS {}", ready(new)));
     }
     (!told.is_empty()).then(|| format!("{name}: {}", told.join(", ")))
 }

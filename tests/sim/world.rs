@@ -47,6 +47,8 @@ pub struct Bmc {
     pub slow: Duration,
     /// The BMC of this machine answers in its place.
     pub leads_to: Option<String>,
+    /// It begins anew, and reads Off until then.
+    pub off_until: Duration,
 }
 
 /// A machine, as it is.
@@ -72,6 +74,8 @@ pub struct Machine {
     pub cut: bool,
     /// The kubelet hangs; its containers run on.
     pub hung: bool,
+    /// How often the kubelet of this machine has begun anew.
+    pub restarts: u32,
     /// What runs there, by the pod's uid.
     pub containers: BTreeMap<String, Container>,
     /// What starts there: the pod's uid, and when it runs.
@@ -104,6 +108,8 @@ pub struct Switches {
     pub no_attach_detach: bool,
     /// The CSI driver answers nothing.
     pub csi_stuck: bool,
+    /// The API server answers nobody.
+    pub api_away: bool,
     /// etcd has been put back in time in this run.
     pub restored: bool,
 }
@@ -115,7 +121,7 @@ fn count(counts: &Counts, name: &'static str) {
     *counts.entry(name).or_default() += 1;
 }
 
-/// Seeds that take long have a tenth of it. Whoever asks more goes round in a circle.
+/// Seeds that take long have a tenth of it.
 const REQUESTS_MAX: u32 = 40_000;
 
 /// The world. Cheap to clone; all clones are one.
@@ -127,6 +133,10 @@ pub struct World {
     pub dice: Dice,
     /// What happened.
     pub log: Log,
+    /// The node that the operators run on.
+    pub own_node: Option<String>,
+    /// Whoever asks more goes round in a circle.
+    pub requests_max: u32,
     machines: Arc<Mutex<BTreeMap<String, Machine>>>,
     switches: Arc<Mutex<Switches>>,
     /// What is to happen to steps of the protocol, whoever takes them.
@@ -153,6 +163,8 @@ impl World {
             api,
             dice,
             log: Log::default(),
+            own_node: None,
+            requests_max: REQUESTS_MAX,
             machines: Arc::default(),
             switches: Arc::default(),
             steps: Arc::default(),
@@ -319,12 +331,12 @@ impl World {
             *requests += 1;
             *requests
         };
-        if count == REQUESTS_MAX {
+        if count == self.requests_max {
             self.violation(format!(
-                "L3: {REQUESTS_MAX} requests: somebody goes round in a circle"
+                "L3: {count} requests: somebody goes round in a circle"
             ));
         }
-        count < REQUESTS_MAX
+        count < self.requests_max
     }
 
     /// What has been broken so far.

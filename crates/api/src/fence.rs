@@ -259,6 +259,10 @@ pub struct Trigger {
     #[schemars(range(min = 1, max = 86_400))]
     pub early_seconds: Option<u32>,
 
+    /// `Operator`: it set the condition itself, reason `PoweredOff`, before Kubernetes noticed (`earlyDetection`). Absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported_by: Option<Reporter>,
+
     /// Who asked: the user who creates this, see `kubectl auth whoami`. Must be set for `Manual`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
@@ -268,6 +272,13 @@ pub struct Trigger {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub reason: Option<String>,
+}
+
+/// Who set the condition for which a node is fenced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Reporter {
+    /// The operator itself (`earlyDetection`).
+    Operator,
 }
 
 /// Who asked for a fence.

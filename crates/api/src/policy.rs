@@ -123,6 +123,12 @@ pub struct NodeFencingPolicySpec {
     #[serde(default)]
     pub duration_policy: DurationPolicy,
 
+    /// `Enabled` asks the devices of a node as soon as its kubelet's Lease is silent for three tenths of its duration, and reports a machine that reads
+    /// Off as `Ready` `Unknown`, reason `PoweredOff`, before Kubernetes does. Devices are probed every 30 seconds. It needs rights that the chart
+    /// grants with `rbac.earlyDetection`; without them nothing is reported early.
+    #[serde(default)]
+    pub early_detection: EarlyDetection,
+
     /// What is done about a node.
     #[serde(flatten)]
     pub procedure: Procedure,
@@ -179,6 +185,16 @@ pub enum DurationPolicy {
     SkipIfOff,
     /// For all machines.
     Wait,
+}
+
+/// Whether a machine that is off is reported before Kubernetes notices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum EarlyDetection {
+    /// Kubernetes notices after its grace period.
+    #[default]
+    Disabled,
+    /// The operator reports it. Whoever has stolen its token can take a Node that is Ready out of service then.
+    Enabled,
 }
 
 /// One condition by default: the kubelet has been silent for a minute.

@@ -45,6 +45,8 @@ pub struct World<'a> {
     pub frozen: Option<&'a str>,
     /// What the operator may not do that deleting a Node takes.
     pub lacks: Option<&'a str>,
+    /// What the operator may not do that reporting Nodes early takes.
+    pub lacks_early: Option<&'a str>,
     /// What this process has found of a device (its name) and a node; the status of the device counts otherwise.
     pub found: &'a Found<'a>,
     /// What a device controls for the node of this name, as far as its settings say.

@@ -130,6 +130,7 @@ pub fn node() -> NodeView {
         provider_id: String::new(),
         addresses: Vec::new(),
         volumes_attached: 0,
+        reported_early: false,
         resource_version: String::new(),
         finalizers: Vec::new(),
         deleting: false,
@@ -220,6 +221,7 @@ pub fn pod(name: &str) -> PodView {
         inline: false,
         comes_back: false,
         looks_alive: false,
+        written: 0,
     }
 }
 
@@ -268,6 +270,7 @@ pub fn proof(claim: &str) -> Proof {
         node: &claimed(claim),
         lease_before: &lease(),
         lease_now: &lease(),
+        written: None,
         commanded: false,
         kubelet_answers: false,
         quiesced: Duration::from_secs(10),

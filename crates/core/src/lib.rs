@@ -39,6 +39,7 @@ pub mod control;
 pub mod decision;
 pub mod delay;
 pub mod device;
+pub mod early;
 pub mod election;
 pub mod escalation;
 pub mod exclusions;

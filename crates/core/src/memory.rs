@@ -119,6 +119,10 @@ pub struct ClaimScoped {
     /// The kubelet's Lease with which later ones are compared. It counts from the claim on, and anew from the first reading after an off, from a
     /// word's turn, and from each contradiction: what was renewed before that is known, or was allowed.
     pub lease_before: Option<LeaseView>,
+    /// Of each pod (its UID) what its kubelet had written, from when on the Lease counts.
+    pub written_before: BTreeMap<String, u64>,
+    /// A pod whose kubelet has written something since.
+    pub written: Option<String>,
     /// It was read after the off command of this try: until then the kubelet was allowed to live, and from then on it is not.
     pub lease_after_off: bool,
     /// It had moved before the first off command of a silent node: none is sent until then (time since boot).
@@ -139,6 +143,25 @@ pub struct ClaimScoped {
     pub evicted: bool,
     /// Rounds of waiting, for the pace of polling.
     pub polls: u32,
+}
+
+impl ClaimScoped {
+    /// What the kubelet writes counts from here on, its Lease and its pods; without a Lease, from the next one that is read.
+    pub fn life_counts_from(&mut self, lease: Option<LeaseView>) {
+        self.lease_before = lease;
+        self.written_before.clear();
+        self.written = None;
+    }
+
+    /// Takes note of what the kubelet has written of these pods.
+    pub fn note_written(&mut self, pods: &[PodView]) {
+        for pod in pods {
+            let before = self.written_before.entry(pod.uid.clone());
+            if *before.or_insert(pod.written) != pod.written {
+                self.written.get_or_insert_with(|| pod.full_name());
+            }
+        }
+    }
 }
 
 impl Memory {
@@ -171,5 +194,36 @@ impl Memory {
             .cloned()
             .collect();
         self.under_claim = ClaimScoped::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S22: what a kubelet wrote before the claim, or before its machine was turned off, is no life after it.
+    #[test]
+    fn only_what_a_kubelet_writes_anew_is_a_sign_of_life() {
+        let pod = |name: &str, written: u64| PodView {
+            name: name.to_owned(),
+            uid: format!("uid-{name}"),
+            written,
+            ..PodView::default()
+        };
+        let mut scoped = ClaimScoped::default();
+        scoped.note_written(&[pod("a", 1), pod("b", 0)]);
+        scoped.note_written(&[pod("a", 1), pod("b", 0), pod("c", 5)]);
+        assert_eq!(scoped.written, None, "pods that are seen first");
+        let mut counted_anew = scoped.clone();
+        let mut starts = scoped.clone();
+        starts.note_written(&[pod("b", 2)]);
+        assert_eq!(starts.written.as_deref(), Some("/b"), "it was taken up");
+        scoped.note_written(&[pod("c", 6)]);
+        assert_eq!(scoped.written.as_deref(), Some("/c"));
+        scoped.life_counts_from(None);
+        assert_eq!(scoped.written, None, "it was known");
+        counted_anew.life_counts_from(None);
+        counted_anew.note_written(&[pod("c", 6)]);
+        assert_eq!(counted_anew.written, None);
     }
 }

@@ -20,6 +20,16 @@ pub enum NotProven {
         /// renewTime now.
         now: String,
     },
+    /// The kubelet wrote of a pod although the device reads Off (S22).
+    #[error(
+        "the kubelet has written the status of pod {pod} while {devices} reads Off (wrong reading or machine)"
+    )]
+    PodWritten {
+        /// The devices that read Off.
+        devices: String,
+        /// `namespace/name`.
+        pod: String,
+    },
     /// The kubelet answers although the device reads Off (S22).
     #[error("the kubelet's port answers while {devices} reads Off (wrong reading or machine)")]
     KubeletAnswers {
@@ -148,6 +158,7 @@ impl NotProven {
         matches!(
             self,
             Self::LeaseMoved { .. }
+                | Self::PodWritten { .. }
                 | Self::KubeletAnswers { .. }
                 | Self::OtherReadsOn { .. }
                 | Self::OnWhileOff { .. }
@@ -159,6 +170,9 @@ impl NotProven {
         match self {
             Self::LeaseMoved { before, now, .. } => {
                 format!("the kubelet's Lease was renewed ({before} -> {now})")
+            }
+            Self::PodWritten { pod, .. } => {
+                format!("the kubelet has written the status of pod {pod}")
             }
             Self::KubeletAnswers { .. } => "the kubelet's port answers".to_owned(),
             Self::OtherReadsOn { other, raw, .. } => format!("FenceDevice {other} reads {raw}"),

@@ -95,6 +95,8 @@ pub struct NodeView {
     pub addresses: Vec<String>,
     /// Number of `status.volumesAttached`.
     pub volumes_attached: usize,
+    /// The operator itself has turned its Ready away from True ([`super::early::mark`]).
+    pub reported_early: bool,
     /// `metadata.resourceVersion`: the precondition of its deletion. Compared for equality only, by the API server.
     pub resource_version: String,
     /// `metadata.finalizers`: deleted, it stays until whoever has set them takes them away.
@@ -192,6 +194,9 @@ pub struct PodView {
     pub comes_back: bool,
     /// Its Ready is True and DisruptionTarget is not: the operator may not delete it by force (S2, `deploy/admission.yaml`).
     pub looks_alive: bool,
+    /// Of what only its kubelet writes: its containers' statuses, when it started, its addresses. Another number means that the kubelet was alive;
+    /// 0: there is nothing of that.
+    pub written: u64,
 }
 
 impl PodView {

@@ -99,6 +99,18 @@ impl PowerHistory {
         )
     }
 
+    /// Is the last that this device has said Off, which no command of ours has brought about?
+    pub fn is_off_by_itself(&self, device: &str) -> bool {
+        let last_reading = self.last.get(device);
+        matches!(
+            last_reading,
+            Some(LastReading::Off {
+                commanded: false,
+                ..
+            })
+        )
+    }
+
     /// Has this device said anything of power?
     pub fn knows(&self, device: &str) -> bool {
         self.last.contains_key(device)

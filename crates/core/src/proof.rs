@@ -29,6 +29,8 @@ pub struct Case<'a> {
     pub lease_before: &'a LeaseView,
     /// The kubelet's Lease now.
     pub lease_now: &'a LeaseView,
+    /// A pod of which the kubelet has written something since the readings began.
+    pub written: Option<&'a str>,
     /// When no pod could start on the node any more (time since boot).
     pub quiesced: Duration,
     /// The level's devices.
@@ -92,7 +94,7 @@ pub fn judge(case: &Case<'_>, now: Duration) -> Result<Proof, NotProven> {
     let off = off_until(case, now);
     // Too short, too old or not by all at once: it proves nothing, and a kubelet that lives beside it speaks against it all the same.
     if read_off_last(case) {
-        lease_unmoved(case)?;
+        kubelet_wrote_nothing(case)?;
     }
     let (until, covers) = off?;
     if case.kubelet_answers {
@@ -231,9 +233,15 @@ fn read_off_last(case: &Case<'_>) -> bool {
     }
 }
 
-/// The kubelet did not renew its Lease. Only beside a device that reads Off it is a contradiction (S22); beside one that reads On it is what has
+/// The kubelet did not renew its Lease, nor write of its pods. Only beside a device that reads Off it is a contradiction (S22); beside one that reads On it is what has
 /// to be expected.
-fn lease_unmoved(case: &Case<'_>) -> Result<(), NotProven> {
+fn kubelet_wrote_nothing(case: &Case<'_>) -> Result<(), NotProven> {
+    if let Some(pod) = case.written {
+        return Err(NotProven::PodWritten {
+            devices: case.devices(),
+            pod: pod.to_owned(),
+        });
+    }
     if case.lease_now == case.lease_before {
         return Ok(());
     }

@@ -196,6 +196,9 @@ fn device(settings: &Settings, memory: &mut Memory, reply: DeviceReply, now: Dur
             off::note_effect(settings, memory, last, now);
             note_readings(memory, &reported);
             memory.under_claim.others = others;
+            for list in &pods {
+                memory.under_claim.note_written(&list.pods);
+            }
             memory.under_claim.pods = in_time(settings, memory, &readings, pods);
             memory.under_claim.relist = false;
             memory.under_claim.readings = (!is_refuted).then_some(readings);

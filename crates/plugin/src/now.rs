@@ -166,6 +166,7 @@ pub fn wanted(
             unhealthy_since_time: None,
             due_time: None,
             early_seconds: None,
+            reported_by: None,
             requested_by: Some(wish.user),
             reason: Some(wish.reason),
         },

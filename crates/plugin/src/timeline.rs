@@ -5,9 +5,12 @@ use super::trail::{Released, dated, released};
 use fencing_api::fence::{ApprovalDecision, NodeFence, TriggerType};
 use fencing_api::fence_status::{Attempt, AttemptAction, AttemptResult, Evidence};
 use fencing_drivers::manual;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
+
+/// `--node-monitor-grace-period` by default, since 1.32.
+const GRACE_PERIOD: SignedDuration = SignedDuration::from_secs(50);
 
 /// A moment of an incident.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -69,7 +72,7 @@ pub fn timeline(fence: &NodeFence) -> Vec<Moment> {
     let mut add = |time: Option<Timestamp>, kind, words: &str| {
         all.extend(time.map(|it| Moment::new(it, kind, words)));
     };
-    let became = format!("Node {} became {}", fence.spec.node_name, condition(fence));
+    let became = became_silent(fence);
     add(trigger.unhealthy_since_time, Kind::Unhealthy, &became);
     add(fences::created(fence), Kind::Opened, &opened(fence));
     add(waited(fence), Kind::Due, "the policy's wait was over");
@@ -174,6 +177,32 @@ pub fn condition(fence: &NodeFence) -> String {
     let kind = trigger.condition_type.as_deref().unwrap_or_default();
     let status = trigger.condition_status.map_or("", |it| it.as_str());
     format!("{kind}={status}")
+}
+
+/// How the node came to have it.
+fn became_silent(fence: &NodeFence) -> String {
+    let (node, condition) = (&fence.spec.node_name, condition(fence));
+    if fence.spec.trigger.reported_by.is_none() {
+        return format!("Node {node} became {condition}");
+    }
+    let saved = seconds_saved(fence).map(|saved| {
+        let grace = GRACE_PERIOD.as_secs();
+        format!(", {saved} s before Kubernetes would by its default grace period of {grace} s")
+    });
+    let saved = saved.unwrap_or_default();
+    format!("the operator reported Node {node} as PoweredOff ({condition}){saved}")
+}
+
+/// How much earlier than Kubernetes by its default settings the operator has reported the node. None: it has not, or the record does not say.
+pub fn seconds_saved(fence: &NodeFence) -> Option<i64> {
+    let trigger = &fence.spec.trigger;
+    let evidence = fence.status.as_ref()?.evidence.as_ref()?;
+    let renewed = evidence
+        .lease_renew_time
+        .filter(|_| trigger.reported_by.is_some())?;
+    let silent = trigger.unhealthy_since_time?.duration_since(renewed);
+    let saved = GRACE_PERIOD.checked_sub(silent)?.as_secs();
+    (saved > 0).then_some(saved)
 }
 
 /// How it came about.

@@ -45,8 +45,8 @@ impl Policy {
                 "mode ConfirmOnly, `durationPolicy: Wait`, `durationSeconds: 10`, two readings 1 s apart"
             }
             Self::Default => {
-                "mode ConfirmOnly, `durationPolicy: SkipIfOff`: the operator acts on the Off without the 60 s of `durationSeconds`, and \
-                 its readings, 3 s apart, span 12 s (10 at least)"
+                "mode PowerOff, `durationPolicy: SkipIfOff`: the operator acts on the Off without the 60 s of `durationSeconds`, and reads it \
+                 twice, 3 s apart"
             }
             Self::Early => "the default policy with `earlyDetection: Enabled`",
         }
@@ -60,12 +60,12 @@ impl Policy {
         }
     }
 
-    /// What the proof takes by its definition: `readPeriodSeconds` times one less than `consecutiveOffReads`. An incident of mode ConfirmOnly that was
-    /// opened before its wait was over is read for 10 s at least (`UNSTEADY` of `crates/core/src/plan/span.rs`), which is 12 s by readings 3 s apart.
+    /// What the proof takes by its definition: `readPeriodSeconds` times one less than `consecutiveOffReads`. (An incident of mode ConfirmOnly that was
+    /// opened before its wait was over would be read for 10 s at least, `UNSTEADY` of `crates/core/src/plan/span.rs`.)
     pub(super) fn window(self) -> Duration {
         match self {
             Self::Shortest => Duration::from_secs(1),
-            Self::Default | Self::Early => Duration::from_secs(12),
+            Self::Default | Self::Early => Duration::from_secs(3),
         }
     }
 
@@ -73,6 +73,9 @@ impl Policy {
     pub(super) async fn apply(self, lab: &Lab) -> Result<()> {
         if self == Self::Shortest {
             return lab.policy("ConfirmOnly", shortest()).await;
+        }
+        if self == Self::Early {
+            lab.grant("early-detection").await?;
         }
         lab.apply("NodeFencingPolicy", "lab", self.spec())
             .await
@@ -83,7 +86,7 @@ impl Policy {
     fn spec(self) -> Value {
         let mut spec = json!({
             "nodeSelector": {},
-            "fence": {"mode": "ConfirmOnly", "levels": [{"name": "bmc"}]},
+            "fence": {"mode": "PowerOff", "levels": [{"name": "bmc"}]},
             "budget": {"minHealthy": 0, "maxPerHour": 1000, "cooldownSeconds": 0},
             "exclusions": {"minUptimeSeconds": 0},
         });

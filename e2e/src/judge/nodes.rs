@@ -1,10 +1,10 @@
 //! What the operator wrote to Nodes, and to the status of NodeFences: S6 to S10, one write at a time.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::replay::{Replay, State, fence_of, text, told};
 use super::rules::{
-    DATED, FOREIGN, NOT_READY, QUARANTINED, SAME_NODE, TAINTS_ONLY, TESTED, VERSIONED,
+    DATED, EARLY, FOREIGN, NOT_READY, QUARANTINED, SAME_NODE, TAINTS_ONLY, TESTED, VERSIONED,
 };
 use super::run::Line;
 use super::{Judgement, Rule};
@@ -20,6 +20,7 @@ pub(super) fn check(replay: &Replay, judgement: &mut Judgement) {
         match of.resource.as_str() {
             // The deletion of a Node has rules of its own.
             "nodes" if write.what.verb == "delete" => {}
+            "nodes" | "pods" if of.subresource == "status" => turns_ready(write, judgement),
             "nodes" => is_a_json_patch(write, judgement),
             "nodefences" if of.subresource == "status" => is_versioned(write, judgement),
             _ => {}
@@ -70,6 +71,53 @@ fn is_a_json_patch(write: &Line<Request>, judgement: &mut Judgement) {
         let node = format!("Node {}", write.what.object_ref.name);
         judgement.broken(&TAINTS_ONLY, node, write.what.received, told(write), other);
     }
+}
+
+/// What a write to a status has to test, and what it may set.
+fn turns_ready(write: &Line<Request>, judgement: &mut Judgement) {
+    let is_node = write.what.object_ref.resource == "nodes";
+    let operations = write.what.request_object.as_array();
+    let of = |op: &str| -> Vec<(&str, &Value)> {
+        let all = operations.into_iter().flatten();
+        let all = all.filter(|it| (it["op"] == "test") == (op == "test"));
+        all.map(|it| (text(&it["path"]), &it["value"])).collect()
+    };
+    let (tests, sets) = (of("test"), of("set"));
+    let of_ready = |(path, value): &&(&str, &Value)| path.ends_with("/type") && **value == "Ready";
+    let ready = tests.iter().find(of_ready);
+    let ready = ready.and_then(|(path, _)| path.strip_suffix("/type"));
+    let ready = ready.unwrap_or("no condition");
+    let tested = |path: &str| tests.iter().any(|(it, _)| *it == path);
+    let field = |name: &str| format!("{ready}/{name}");
+    let is_true = tests.contains(&(field("status").as_str(), &json!("True")));
+    let mut needed = vec!["/metadata/uid".to_owned()];
+    if is_node {
+        needed.push("/status/nodeInfo/bootID".to_owned());
+        needed.push(field("lastHeartbeatTime"));
+    }
+    let missing = needed.into_iter().find(|path| !tested(path));
+    let (status, reason) = match is_node {
+        true => ("Unknown", "PoweredOff"),
+        false => ("False", "NodePoweredOff"),
+    };
+    let allowed = ["status", "reason", "message", "lastTransitionTime"].map(field);
+    let other = sets.iter().find(|(path, value)| {
+        !allowed.iter().any(|it| it == path)
+            || *path == field("status") && **value != status
+            || *path == field("reason") && **value != reason
+    });
+    let wrong = match (missing, other) {
+        _ if write.what.verb != "patch" || operations.is_none() => "it is no JSON Patch".to_owned(),
+        _ if !is_true => "it does not test that Ready is True".to_owned(),
+        (Some(path), _) => format!("it does not test {path}"),
+        (None, Some((path, value))) => format!("it sets {path} to {value}"),
+        (None, None) => return,
+    };
+    let object = format!(
+        "{} {}",
+        write.what.object_ref.resource, write.what.object_ref.name
+    );
+    judgement.broken(&EARLY, object, write.what.received, told(write), wrong);
 }
 
 fn is_versioned(write: &Line<Request>, judgement: &mut Judgement) {

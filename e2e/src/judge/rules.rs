@@ -72,6 +72,10 @@ rules! {
         "A write of the operator to a Node is a JSON Patch that changes its own taints (claim, out-of-service, quarantine) and \
          nothing else.",
         "Safety, S7";
+    EARLY: "S24-early",
+        "A write of the operator to the status of a Node, or of a pod, is a JSON Patch: it turns the condition Ready away from True, tests that it is \
+         True and whose it is (its uid; of a Node also the boot ID and the heartbeat), and changes nothing else.",
+        "Safety, S24";
     DATED: "S8-dated",
         "An out-of-service that the operator sets bears the timeAdded of the claim that it stands under.",
         "Safety, S8";

@@ -2,6 +2,7 @@
 
 mod bad_deletions;
 mod bad_histories;
+mod bad_reports;
 mod history;
 
 use std::collections::BTreeSet;
@@ -9,7 +10,8 @@ use std::collections::BTreeSet;
 use jiff::SignedDuration;
 
 use self::bad_deletions::BAD_DELETIONS;
-use self::bad_histories::BAD_HISTORIES;
+use self::bad_histories::{BAD_HISTORIES, BadHistory};
+use self::bad_reports::BAD_REPORTS;
 use self::history::{History, Step};
 use super::rules::ALL;
 use super::run::Stall;
@@ -20,6 +22,11 @@ use fencing_testbed::moment::Moment;
 fn names(judgement: &Judgement) -> BTreeSet<&'static str> {
     let violations = judgement.violations.iter();
     violations.map(|violation| violation.rule.name).collect()
+}
+
+fn bad_histories() -> impl Iterator<Item = &'static BadHistory> {
+    let all = [BAD_HISTORIES, BAD_DELETIONS, BAD_REPORTS];
+    all.into_iter().flatten()
 }
 
 #[test]
@@ -65,7 +72,7 @@ fn a_history_in_which_the_node_is_deleted_is_good() {
 #[test]
 fn each_bad_history_is_found_out_by_the_rule_that_it_breaks_and_by_no_other() {
     let mut wrong = Vec::new();
-    for (words, rule, break_it) in BAD_HISTORIES.iter().chain(BAD_DELETIONS) {
+    for (words, rule, break_it) in bad_histories() {
         let mut history = History::recorded();
         break_it(&mut history);
         let judgement = history.judged();
@@ -79,13 +86,13 @@ fn each_bad_history_is_found_out_by_the_rule_that_it_breaks_and_by_no_other() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
-    let count = BAD_HISTORIES.len() + BAD_DELETIONS.len();
+    let count = bad_histories().count();
     println!("{count} bad histories, each found out");
 }
 
 #[test]
 fn each_rule_has_a_history_that_breaks_it() {
-    let histories = BAD_HISTORIES.iter().chain(BAD_DELETIONS);
+    let histories = bad_histories();
     let broken: BTreeSet<_> = histories.map(|(_, rule, _)| rule.name).collect();
     let all: BTreeSet<_> = ALL.iter().map(|rule| rule.name).collect();
     assert_eq!(broken, all);
@@ -163,7 +170,7 @@ fn the_order_of_the_lines_says_nothing() {
 #[test]
 fn what_was_refused_was_not_done() {
     let mut refusals = 0;
-    for (words, rule, break_it) in BAD_HISTORIES.iter().chain(BAD_DELETIONS) {
+    for (words, rule, break_it) in bad_histories() {
         let mut history = History::recorded();
         let recorded = history.audit.clone();
         break_it(&mut history);

@@ -13,6 +13,7 @@ use super::{Lab, Rig};
 use crate::operator::NAMESPACE;
 use fencing_testbed::bmc::Credentials;
 use fencing_testbed::ipmi::Suite;
+use fencing_testbed::paths::workspace;
 
 /// Name of the Secret with the BMCs' credentials.
 pub const SECRET: &str = "bmc";
@@ -30,6 +31,16 @@ impl Lab {
         api.patch(name, &params, &Patch::Apply(&object))
             .await
             .with_context(|| format!("failed to apply {kind} {name}"))
+    }
+
+    /// Grants what a component of `deploy` does, as `delete-node`.
+    pub async fn grant(&self, component: &str) -> Result<()> {
+        let rights = workspace().join(format!("deploy/{component}/rbac.yaml"));
+        let rights = rights
+            .to_str()
+            .context("the workspace's path is not UTF-8")?;
+        let apply = ["apply", "--server-side", "-f", rights];
+        self.control_plane.kubectl_text(&apply).await.map(drop)
     }
 
     /// Objects of a kind of ours.

@@ -9,7 +9,6 @@ use e2e::lab::{LIMIT, Lab, Setup, taints};
 use e2e::proxy::writes::{DETACHING, OUT_OF_SERVICE};
 use e2e::workload::{node_of, wait_node_ready};
 use fencing_testbed::eventually::eventually;
-use fencing_testbed::paths::workspace;
 use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -17,18 +16,11 @@ use tokio::time::sleep;
 use crate::devices::{message, shown};
 use crate::outage::{Outage, POD};
 
+/// The component with the rights that `rbac.deleteNode` of the chart gives too.
+const DELETES: &str = "delete-node";
+
 fn deletes() -> Value {
     json!({"recovery": {"strategy": "DeleteNode"}})
-}
-
-/// What `rbac.deleteNode` of the chart and the component deploy/delete-node give.
-async fn grant(lab: &Lab) -> Result<()> {
-    let rights = workspace().join("deploy/delete-node/rbac.yaml");
-    let rights = rights
-        .to_str()
-        .context("the workspace's path is not UTF-8")?;
-    let apply = ["apply", "--server-side", "-f", rights];
-    lab.control_plane.kubectl_text(&apply).await.map(drop)
 }
 
 fn uid(node: &Node) -> Result<String> {
@@ -57,7 +49,7 @@ async fn back_as_another(outage: &Outage, old_uid: &str) -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn simulated_node_is_deleted_and_its_volume_moves() -> Result<()> {
     let lab = Lab::start(Setup::new("delete-node", 2)).await?;
-    grant(&lab).await?;
+    lab.grant(DELETES).await?;
     let outage = Outage::of(lab, "ConfirmOnly", deletes()).await?;
     let (lab, node) = (&outage.lab, &outage.node);
     let old_uid = uid(&lab.node(node).await?)?;
@@ -102,7 +94,7 @@ async fn simulated_node_is_deleted_and_its_volume_moves() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn simulated_node_that_comes_back_while_it_is_detaching_is_kept() -> Result<()> {
     let lab = Lab::start(Setup::new("delete-node-back", 2)).await?;
-    grant(&lab).await?;
+    lab.grant(DELETES).await?;
     let outage = Outage::of(lab, "ConfirmOnly", deletes()).await?;
     let (lab, node) = (&outage.lab, &outage.node);
     let old_uid = uid(&lab.node(node).await?)?;
@@ -169,7 +161,7 @@ async fn without_the_rights_no_node_is_fenced_until_somebody_grants_them() -> Re
     let fences = lab.api("NodeFence").list(&Default::default()).await?.items;
     ensure!(fences.is_empty(), "{fences:?}");
 
-    grant(lab).await?;
+    lab.grant(DELETES).await?;
     lab.wait_stage(node, "Recovered").await?;
     ensure!(deletions(lab, "nodes").await?.len() == 1);
     outage.verdict().await

@@ -32,6 +32,7 @@ mod denied;
 mod deploy;
 mod detach_stuck;
 mod devices;
+mod early;
 mod endpoints;
 mod failed_writes;
 mod flux;

@@ -102,18 +102,10 @@ fn node(name: &str) -> NodeView {
         name: name.to_owned(),
         uid: format!("{name}-uid"),
         labels: BTreeMap::from([("rack".to_owned(), "7".to_owned())]),
-        annotation_keys: Vec::new(),
-        unschedulable: false,
-        taints: Vec::new(),
         conditions: Vec::new(),
         boot_id: String::new(),
         system_uuid: SYSTEM.to_owned(),
-        provider_id: String::new(),
-        addresses: Vec::new(),
-        volumes_attached: 0,
-        resource_version: String::new(),
-        finalizers: Vec::new(),
-        deleting: false,
+        ..fencing_core::fixtures::node()
     }
 }
 

@@ -87,6 +87,8 @@ pub struct Incident {
     unnamed_claim: Option<(String, Duration)>,
     /// An approval has been heard of.
     is_approved: bool,
+    /// The pods that stay on a node that was reported early are not Ready any more.
+    pods_turned: bool,
     /// What would have stopped it before its taint, and no longer does, as people have been told.
     past_stops: Vec<String>,
 }
@@ -202,6 +204,7 @@ impl Incidents {
             sent_claims: Vec::new(),
             unnamed_claim: None,
             is_approved: false,
+            pods_turned: false,
             past_stops: vec![],
         }));
         self.open().insert(name, (uid, incident.clone()));

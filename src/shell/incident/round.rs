@@ -3,6 +3,7 @@
 use super::{Answer, Next, Round};
 use crate::shell::brakes::Applicant;
 use crate::shell::detect::now;
+use crate::shell::early_detection::pods::turn_not_ready;
 use crate::shell::metrics::RoundError;
 use crate::shell::observe::Reads;
 use crate::shell::resolve::{self, Live};
@@ -98,9 +99,20 @@ impl Round<'_> {
             admitted.get_or_insert(clock::wall());
         }
         let next = self.carry_out(&settings, decision, moment.now).await;
+        self.turn_pods(&observed).await;
         match (next, expires.into_iter().chain(changes).min()) {
             (Next::Wait(pause), Some(ahead)) => Next::Wait(pause.min(ahead)),
             (next, _) => next,
+        }
+    }
+
+    /// Under its mark a node that was reported early keeps no pod that is Ready. Once for each process.
+    async fn turn_pods(&mut self, observed: &Observed) {
+        let is_off = |node: &NodeView| node.reported_early && taint::mark_of_claim(node).is_some();
+        let is_off = observed.node.present().is_some_and(is_off);
+        if is_off && !self.incident.pods_turned {
+            let turned = turn_not_ready(self.context, &self.fence.spec.node_name).await;
+            self.incident.pods_turned = turned;
         }
     }
 

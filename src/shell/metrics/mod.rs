@@ -91,6 +91,8 @@ pub struct Metrics {
     node_incidents: IntCounterVec,
     fence_attempts: IntCounterVec,
     contradictions: IntCounterVec,
+    early_reports: IntCounterVec,
+    early_reports_refuted: IntCounterVec,
     reconcile_errors: IntCounterVec,
     events_dropped: IntCounterVec,
     time_to_fence: HistogramVec,
@@ -115,6 +117,8 @@ impl Metrics {
             node_incidents: counter(&registry, &table::NODE_INCIDENTS)?,
             fence_attempts: counter(&registry, &table::FENCE_ATTEMPTS)?,
             contradictions: counter(&registry, &table::CONTRADICTIONS)?,
+            early_reports: counter(&registry, &table::EARLY_REPORTS)?,
+            early_reports_refuted: counter(&registry, &table::EARLY_REPORTS_REFUTED)?,
             reconcile_errors: counter(&registry, &table::RECONCILE_ERRORS)?,
             events_dropped: counter(&registry, &table::EVENTS_DROPPED)?,
             time_to_fence: histogram(&registry, &table::TIME_TO_FENCE)?,
@@ -163,6 +167,8 @@ impl Metrics {
             add(&self.incidents, &[policy, &outcome.to_string()], 0);
         }
         add(&self.contradictions, &[policy], 0);
+        add(&self.early_reports, &[policy], 0);
+        add(&self.early_reports_refuted, &[policy], 0);
         begin(&self.time_to_fence, policy);
         begin(&self.time_to_recover, policy);
     }
@@ -202,6 +208,16 @@ impl Metrics {
     /// human because of it.
     pub fn contradiction(&self, policy: &str) {
         add(&self.contradictions, &[policy], 1);
+    }
+
+    /// A Node was reported as PoweredOff before Kubernetes noticed.
+    pub fn early_report(&self, policy: &str) {
+        add(&self.early_reports, &[policy], 1);
+    }
+
+    /// And its kubelet, which lives, has taken that back.
+    pub fn early_report_refuted(&self, policy: &str) {
+        add(&self.early_reports_refuted, &[policy], 1);
     }
 
     /// From the first unhealthy condition until out of service.

@@ -82,6 +82,10 @@ metrics! {
         "Power commands to fence devices, by what became of them.";
     CONTRADICTIONS = "contradictions_total", Counter, ["policy"],
         "Contradictions: a sign of life beside a device that read Off or accepted an off command, or a machine in its confirmed-off boot.";
+    EARLY_REPORTS = "early_reports_total", Counter, ["policy"],
+        "Nodes that the operator has reported as PoweredOff before Kubernetes noticed (`earlyDetection`).";
+    EARLY_REPORTS_REFUTED = "early_reports_refuted_total", Counter, ["policy"],
+        "Of those, the Nodes that were Ready again in the same boot: their machines were not off.";
     TIME_TO_FENCE = "time_to_fence_seconds", Histogram(MINUTES), ["policy"],
         "From the first unhealthy condition until the node was out of service, in seconds.";
     TIME_TO_RECOVER = "time_to_recover_seconds", Histogram(MINUTES), ["policy"],

@@ -10,6 +10,7 @@
 
 mod epoch;
 pub mod judge;
+mod period;
 mod running;
 pub mod schedule;
 pub mod status;
@@ -24,7 +25,7 @@ use super::metrics::{DeviceRow, Metrics};
 use fencing_api::conditions::{self, ConditionStatus, IDENTITY_VERIFIED, REACHABLE};
 use fencing_api::device::{FenceDevice, FenceDeviceStatus, PROBE_REQUESTED_AT, PositiveControl};
 use fencing_core::protection::levels::Readiness;
-use fencing_core::reading::PowerState;
+use fencing_core::reading::{PowerState, Reading};
 use fencing_drivers::clock::Clock;
 use fencing_drivers::{DeviceClock, DeviceError, Extent, Probe};
 use jiff::Timestamp;
@@ -80,6 +81,8 @@ struct Known {
     last_success: Option<Timestamp>,
     /// When a probe last read that the machine has power.
     last_on: Option<Timestamp>,
+    /// The same as this process saw it: when it was asked for (time since boot).
+    on_asked: Option<Duration>,
     /// What the device reads of the running machine (S25).
     control: Option<PositiveControl>,
     /// It read Off beside a Ready Node, and the kubelet has not answered yet.
@@ -261,6 +264,9 @@ impl Known {
         }
         let on = seen(&finding, judgement, PowerState::has_power);
         self.last_on = on.or(self.last_on);
+        let reading = finding.outcome.as_ref().ok().map(|it| &it.reading);
+        let is_on = |it: &&Reading| on.is_some() && it.state == PowerState::On;
+        self.on_asked = reading.filter(is_on).map(|it| it.asked).or(self.on_asked);
         self.control = judgement.control.clone();
         self.finding = Some(Box::new(finding));
     }
@@ -321,6 +327,7 @@ impl Known {
             identity_verified: holds(IDENTITY_VERIFIED),
             last_success: status.last_success_time,
             last_on: status.last_on_time.filter(|_| is_current(&status)),
+            on_asked: None,
             control,
             doubt: None,
         }

@@ -6,13 +6,17 @@
 
 use super::Prober;
 use super::judge::{Finding, Judgement};
+use crate::shell::found_off::Said;
 use crate::shell::observe;
 use fencing_api::device::{FenceDevice, Reads};
 use fencing_core::control;
+use fencing_core::early::Off;
 use fencing_core::observed::{LeaseView, Read, Ready};
 use fencing_core::protection::levels::Readiness;
+use fencing_core::reading::PowerState;
 use fencing_drivers::{DeviceError, Probe};
 use kube::ResourceExt;
+use std::time::Duration;
 
 /// A device has read Off beside a Ready Node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,14 +34,20 @@ impl Prober {
         device: &FenceDevice,
         finding: &Finding,
         judgement: &Judgement,
+        on_before: Option<Duration>,
     ) {
         let reading = finding.outcome.as_ref().ok().map(|probe| &probe.reading);
         let counts =
             judgement.readiness() != Readiness::NotReady && device.spec.reads() != Reads::Storage;
-        let off = reading.filter(|it| it.is_off() && counts);
-        let asked = off.map(|reading| reading.asked);
-        self.found_off
-            .note(&device.name_any(), &finding.node, asked);
+        let said = reading.and_then(|reading| match reading.is_off() {
+            true => counts.then_some(Said::Off(Off {
+                first: reading.asked,
+                last: reading.asked,
+                on_before,
+            })),
+            false => Some(Said::On).filter(|_| reading.state == PowerState::On),
+        });
+        self.found_off.note(&device.name_any(), &finding.node, said);
     }
 
     /// Has the kubelet renewed its Lease since the doubt arose?

@@ -22,6 +22,8 @@ const PACE: Duration = Duration::from_millis(20);
 const DOUBT_PAUSE: Duration = Duration::from_secs(13);
 /// Pause after the first look at the machine of a Node that has fallen silent, which may yet lose its power; each further one doubles it.
 const SILENT_PAUSE: Duration = Duration::from_secs(10);
+/// Pause after the first Off of a machine whose kubelet is suspected to be dead, which counts if it is read twice; each further one doubles it.
+const SUSPECT_PAUSE: Duration = Duration::from_millis(600);
 /// Pause while somebody else talks to the device.
 const BUSY_PAUSE: Duration = Duration::from_secs(2);
 
@@ -43,6 +45,8 @@ pub struct Wanted {
     pub epoch: u64,
     /// The Node is Ready.
     pub node_ready: bool,
+    /// And its kubelet is suspected to be dead.
+    pub suspected: bool,
     /// Its boot: in another one the device has to show again that it reads On (S25).
     pub boot_id: String,
     /// The Node has an open incident, or the device's password may not be used for it yet: the device is left alone.
@@ -76,6 +80,7 @@ pub enum Ended {
 struct Slot {
     epoch: u64,
     node_ready: bool,
+    suspected: bool,
     boot_id: String,
     fenced: bool,
     period: Duration,
@@ -99,6 +104,8 @@ pub struct Schedule {
     slots: BTreeMap<Pair, Slot>,
     /// Every pair that is not being probed, but those whose turn came while they were fenced.
     queue: BTreeSet<(Duration, Pair)>,
+    /// The same of nodes that are silent: what is due of them goes before the others, however late those are.
+    silent: BTreeSet<(Duration, Pair)>,
     /// Probes that have been begun.
     begun: u64,
 }
@@ -151,7 +158,8 @@ impl Schedule {
                         changes.fenced.push(wanted.pair.clone());
                     }
                     let has_booted = wanted.boot_id != slot.boot_id;
-                    let turned = wanted.node_ready != slot.node_ready;
+                    let turned =
+                        (wanted.node_ready, wanted.suspected) != (slot.node_ready, slot.suspected);
                     let ready_now = wanted.node_ready && has_booted;
                     let freed_now = slot.fenced && !wanted.fenced;
                     let sooner = wanted.period < slot.period;
@@ -160,6 +168,7 @@ impl Schedule {
                         slot.silent = 0;
                     }
                     slot.node_ready = wanted.node_ready;
+                    slot.suspected = wanted.suspected;
                     slot.boot_id.clone_from(&wanted.boot_id);
                     slot.fenced = wanted.fenced;
                     slot.period = wanted.period;
@@ -200,6 +209,7 @@ impl Schedule {
         let slot = Slot {
             epoch: wanted.epoch,
             node_ready: wanted.node_ready,
+            suspected: wanted.suspected,
             boot_id: wanted.boot_id.clone(),
             fenced: wanted.fenced,
             period: wanted.period,
@@ -211,21 +221,49 @@ impl Schedule {
             ended: None,
             running: None,
         };
-        self.queue.insert((slot.due, wanted.pair.clone()));
-        self.slots.insert(wanted.pair, slot);
+        let (due, pair) = (slot.due, wanted.pair);
+        self.slots.insert(pair.clone(), slot);
+        self.enqueue(due, &pair);
+    }
+
+    fn enqueue(&mut self, due: Duration, pair: &Pair) {
+        let is_silent = |slot: &Slot| !slot.node_ready || slot.suspected;
+        let queue = match self.slots.get(pair).is_some_and(is_silent) {
+            true => &mut self.silent,
+            false => &mut self.queue,
+        };
+        queue.insert((due, pair.clone()));
+    }
+
+    fn dequeue(&mut self, due: Duration, pair: &Pair) {
+        let entry = (due, pair.clone());
+        // Which of them it stands in is told by how the Node was.
+        let _ = self.queue.remove(&entry) || self.silent.remove(&entry);
     }
 
     fn forget(&mut self, pair: &Pair) {
         if let Some(slot) = self.slots.remove(pair) {
-            self.queue.remove(&(slot.due, pair.clone()));
+            self.dequeue(slot.due, pair);
         }
     }
 
-    /// The pair that has been due longest, if any is, and the number of its probe, which has begun.
+    /// The pair that has been due longest, if any is, those of silent nodes first; and the number of its probe, which has begun.
     pub fn take_due(&mut self, now: Duration) -> Option<(Pair, u64)> {
         loop {
-            self.queue.first().filter(|(due, _)| *due <= now)?;
-            let (_, pair) = self.queue.pop_first()?;
+            let is_due = |queue: &BTreeSet<(Duration, Pair)>| {
+                queue.first().is_some_and(|(due, _)| *due <= now)
+            };
+            // The others get each fourth probe: a rack of dead BMCs takes its time.
+            let is_others_turn = self.begun % 4 == 3 && is_due(&self.queue);
+            let queue = match is_due(&self.silent) && !is_others_turn {
+                true => &mut self.silent,
+                false => &mut self.queue,
+            };
+            let (due, pair) = queue.pop_first()?;
+            if due > now {
+                queue.insert((due, pair));
+                return None;
+            }
             let slot = self.slots.get_mut(&pair)?;
             // One that is being fenced comes back when its incident has ended.
             if !slot.fenced {
@@ -249,7 +287,7 @@ impl Schedule {
         slot.ended = Some(now);
         let pause = match how {
             Ended::Busy | Ended::Void => BUSY_PAUSE,
-            Ended::Well if slot.node_ready => {
+            Ended::Well if slot.node_ready && !slot.suspected => {
                 slot.failures = 0;
                 slot.period
             }
@@ -259,7 +297,15 @@ impl Schedule {
             }
             Ended::Doubted => {
                 slot.failures = 0;
-                DOUBT_PAUSE.min(slot.period)
+                let pause = match slot.suspected {
+                    true => doubled(SUSPECT_PAUSE, &mut slot.silent),
+                    false => DOUBT_PAUSE,
+                };
+                pause.min(DOUBT_PAUSE).min(slot.period)
+            }
+            // Seconds count, and one packet that is lost must not take half a minute.
+            Ended::Failed if slot.suspected => {
+                doubled(BUSY_PAUSE, &mut slot.silent).min(slot.period)
             }
             Ended::Failed => doubled(RETRY_PAUSE, &mut slot.failures).min(slot.period),
         };
@@ -272,18 +318,21 @@ impl Schedule {
     }
 
     fn set_due(&mut self, pair: &Pair, due: Duration) {
-        if let Some(slot) = self.slots.get_mut(pair) {
-            self.queue.remove(&(slot.due, pair.clone()));
-            slot.due = due;
-            if slot.running.is_none() {
-                self.queue.insert((due, pair.clone()));
-            }
+        let Some(slot) = self.slots.get_mut(pair) else {
+            return;
+        };
+        let before = std::mem::replace(&mut slot.due, due);
+        let is_running = slot.running.is_some();
+        self.dequeue(before, pair);
+        if !is_running {
+            self.enqueue(due, pair);
         }
     }
 
     /// When the next pair is due (time since boot).
     pub fn next_due(&self) -> Option<Duration> {
-        self.queue.first().map(|(due, _)| *due)
+        let of_both = self.queue.first().into_iter().chain(self.silent.first());
+        of_both.map(|(due, _)| *due).min()
     }
 
     /// All nodes of a device, and whether each is kept from being probed by an incident.

@@ -2,6 +2,7 @@
 
 use super::epoch::{epoch, epoch_of};
 use super::judge::{self, Finding};
+use super::period::period;
 use super::schedule::{Changes, Ended, Pace, Pair, Schedule, Wanted};
 use super::status::NOT_READY_NODES_MAX;
 use super::write::{Writer, patience};
@@ -11,7 +12,6 @@ use crate::shell::marks::{Marks, mark};
 use crate::shell::tampered::Tampered;
 use crate::shell::undecodable::Undecodable;
 use fencing_api::device::FenceDevice;
-use fencing_cluster::slim::SlimNode;
 use fencing_core::observed::{NodeView, Ready};
 use fencing_core::select::serves;
 use fencing_core::{control, identity};
@@ -127,7 +127,7 @@ impl Task {
         let mut entry = None;
         let current = match &change {
             Change::Node(name) => self.prober.caches.node(name).map(|node| {
-                let ready = is_ready(&node);
+                let ready = (node.is_ready(), self.prober.found_off.is_suspect(name));
                 let info = &node.status.node_info;
                 mark((
                     &node.metadata.uid,
@@ -157,7 +157,11 @@ impl Task {
                 self.leave_fences_alone(now);
                 return;
             }
-            Change::Attachment(_) | Change::Policy(_) => return,
+            Change::Policy(name) => {
+                let policy = self.prober.caches.policy(name);
+                policy.map(|it| mark((it.uid(), it.metadata.generation)))
+            }
+            Change::Attachment(_) => return,
         };
         if self.marks.differs(change, current) {
             self.gather_until.get_or_insert(now + GATHER);
@@ -194,6 +198,7 @@ impl Task {
     /// Takes the caches in: which pairs there are, which systems are shared, who is being fenced.
     fn take_in(&mut self, now: Duration) {
         self.fenced = self.open_incidents();
+        let policies = self.prober.caches.policies();
         let guards = self.prober.caches.devices.state();
         let devices: Vec<&FenceDevice> = guards
             .iter()
@@ -203,10 +208,8 @@ impl Task {
         for device in self.prober.devices.survey(&devices, &nodes) {
             self.writer.mark(&device, now, Duration::ZERO);
         }
-        let by_name: HashMap<&str, &NodeView> = nodes
-            .iter()
-            .map(|node| (node.name.as_str(), node))
-            .collect();
+        let by_name = nodes.iter().map(|node| (node.name.as_str(), node));
+        let by_name: HashMap<&str, &NodeView> = by_name.collect();
         let mut wanted = Vec::new();
         for device in &devices {
             let served: Vec<&NodeView> = match &device.spec.node_name {
@@ -214,7 +217,11 @@ impl Task {
                 None => nodes.iter().filter(|node| serves(device, node)).collect(),
             };
             self.writer.note_shape(device, &served, now);
-            wanted.extend(served.into_iter().map(|node| self.wanted(device, node)));
+            let pairs = served.into_iter().map(|node| Wanted {
+                period: period(device, node, &policies),
+                ..self.wanted(device, node)
+            });
+            wanted.extend(pairs);
         }
         self.writer.forget_all_but(&devices);
         let Changes {
@@ -264,6 +271,7 @@ impl Task {
             },
             epoch: epoch(device, &node.uid, &node.system_uuid),
             node_ready: node.ready() == Ready::True,
+            suspected: self.prober.found_off.is_suspect(&node.name),
             boot_id: node.boot_id.clone(),
             fenced: self.fenced.contains(&node.name) || !control::may_log_in(device, Some(node)),
             period: Duration::from_secs(device.spec.probe.period_seconds.into()),
@@ -284,7 +292,8 @@ impl Task {
         };
         let epoch = epoch_of(device, &node);
         let boot_id = node.status.node_info.boot_id.clone();
-        let ready_in = is_ready(&node).then_some(boot_id.as_str());
+        let is_well = node.is_ready() && !self.prober.found_off.is_suspect(&pair.node);
+        let ready_in = is_well.then_some(boot_id.as_str());
         let how = self.prober.look(device, &pair, ready_in, now);
         let doubt = self.prober.doubt_of(&pair);
         let name = pair.node.clone();
@@ -376,16 +385,12 @@ impl Task {
         };
         known.doubt = doubt.filter(|_| !renewed);
         let judgement = self.prober.judged(device, &pair.node, &finding);
-        self.prober.tell_of_off(device, &finding, &judgement);
+        self.prober
+            .tell_of_off(device, &finding, &judgement, known.on_asked);
         known.take(device, finding, &judgement);
         self.writer.mark(&pair.device, now, patience(device));
         ended
     }
-}
-
-fn is_ready(node: &SlimNode) -> bool {
-    let mut conditions = node.status.conditions.iter().flatten();
-    conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 fn decoded(entry: Option<&Arc<DeserializeGuard<FenceDevice>>>) -> Option<&FenceDevice> {

@@ -35,6 +35,7 @@ fn assessed(specs: &[(&str, Value)]) -> BTreeMap<String, String> {
         delays: &[],
         frozen: None,
         lacks: Some("RBAC does not grant the operator delete nodes"),
+        lacks_early: None,
         found: &|_, _| None,
         targets: &|_, _| Vec::new(),
         now: jiff::Timestamp::UNIX_EPOCH,

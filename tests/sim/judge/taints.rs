@@ -2,9 +2,12 @@
 
 use super::{Found, State, owner};
 use crate::libc::elapsed;
-use crate::objects::{CLAIM, DETACHING, taint, text, tolerates_out_of_service, volume};
+use crate::objects::{
+    CLAIM, DETACHING, OUT_OF_SERVICE, QUARANTINE, taint, taints, text, tolerates_out_of_service,
+    volume,
+};
 use crate::world::World;
-use serde_json::Value;
+use serde_json::{Value, json};
 use simapi::kinds::{ATTACHMENT, POD};
 use simapi::store::Write;
 use std::sync::Arc;
@@ -196,4 +199,18 @@ pub(super) fn check_evidence(
         found.push(("S2", format!("{node}: {name} has fewer than two readings")));
     }
     found
+}
+
+/// What we may change of a Node.
+const OURS: [&str; 4] = [CLAIM, OUT_OF_SERVICE, DETACHING, QUARANTINE];
+
+/// The Node without it.
+pub(super) fn without_ours(node: &Value) -> Value {
+    let others = taints(node)
+        .iter()
+        .filter(|taint| !OURS.contains(&text(taint, "/key")));
+    let mut node = json!({"object": node, "taints": others.cloned().collect::<Vec<_>>()});
+    node["object"]["spec"]["taints"].take();
+    node["object"]["metadata"]["resourceVersion"].take();
+    node
 }

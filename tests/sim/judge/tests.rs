@@ -35,9 +35,20 @@ impl Scene {
 
     /// With a NodeFence of this mode.
     pub(super) fn in_mode(mode: &str) -> Self {
+        Self::of(mode, None, true)
+    }
+
+    /// The operator runs on this node; do policies want nodes to be reported early?
+    pub(super) fn on(own_node: &str, is_early: bool) -> Self {
+        Self::of("PowerOff", Some(own_node.to_owned()), is_early)
+    }
+
+    fn of(mode: &str, own_node: Option<String>, is_early: bool) -> Self {
         let dice = Dice::new(1);
-        let world = World::new(stage::api(), dice.clone());
+        let mut world = World::new(stage::api(), dice.clone());
+        world.own_node = own_node;
         let mut plan = Plan::of(&dice);
+        plan.is_early = is_early;
         (plan.is_guarded, plan.late_effect) = (true, 60);
         plan.read_period = 1;
         let judge = Judge::new(&world, &plan);
@@ -52,6 +63,7 @@ impl Scene {
             reported: true,
             cut: false,
             hung: false,
+            restarts: 0,
             containers: BTreeMap::new(),
             starting: BTreeMap::new(),
             bmc: Bmc::default(),

@@ -74,7 +74,8 @@ impl Step {
         }
         let body = serde_json::from_slice(&request.body).ok()?;
         if path.starts_with("/api/v1/nodes/") {
-            return Some(of_node(&body));
+            // A report of a Node is no step of a fence.
+            return (!path.ends_with("/status")).then(|| of_node(&body));
         }
         let is_status = path.contains("/nodefences/") && path.ends_with("/status");
         is_status.then(|| of_status(&body["status"]))

@@ -1,8 +1,10 @@
 //! A pod as the core sees it: what it holds, what it tolerates, and whether it is on its way out.
 
+use fencing_core::early::mark::POD_REASON;
 use fencing_core::observed::PodView;
 use fencing_core::quiesce::{Toleration, stays, tolerates_claim};
-use k8s_openapi::api::core::v1::{Pod, Volume};
+use k8s_openapi::api::core::v1::{Pod, PodStatus, Volume};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The pod as the core sees it.
 pub fn pod_view(pod: &Pod) -> PodView {
@@ -25,6 +27,10 @@ pub fn pod_view(pod: &Pod) -> PodView {
             .clone()
             .any(|it| it.type_ == kind && it.status == "True")
     };
+    // What the operator wrote itself is no leave to delete it.
+    let is_ours = conditions
+        .clone()
+        .any(|it| it.type_ == "Ready" && it.reason.as_deref() == Some(POD_REASON));
     PodView {
         namespace: pod.metadata.namespace.clone().unwrap_or_default(),
         name: pod.metadata.name.clone().unwrap_or_default(),
@@ -49,8 +55,27 @@ pub fn pod_view(pod: &Pod) -> PodView {
             !has_claim && !is_of_kubelet(volume)
         }),
         comes_back: false,
-        looks_alive: has("Ready") && !has("DisruptionTarget"),
+        looks_alive: (has("Ready") || is_ours) && !has("DisruptionTarget"),
+        written: status.map_or(0, written),
     }
+}
+
+/// What only a kubelet writes of a pod, as a number (`pkg/kubelet/status/status_manager.go`, v1.36). Its phase and conditions are written by pod GC and
+/// node-lifecycle too.
+fn written(status: &PodStatus) -> u64 {
+    let statuses = [
+        &status.container_statuses,
+        &status.init_container_statuses,
+        &status.ephemeral_container_statuses,
+    ];
+    let is_none = statuses.iter().all(|it| it.is_none()) && status.start_time.is_none();
+    if is_none {
+        return 0;
+    }
+    let written = serde_json::json!([statuses, status.start_time, status.pod_ips]);
+    let mut hasher = DefaultHasher::new();
+    written.to_string().hash(&mut hasher);
+    hasher.finish().max(1)
 }
 
 /// The claim behind a volume. That of a generic ephemeral one is named by its pod (`k8s.io/component-helpers/storage/ephemeral`, v1.36).

@@ -160,7 +160,10 @@ fn a_ready_pod_is_left_to_pod_gc_unless_it_is_being_disrupted() {
     let looks_alive = |conditions: &[(&str, &str)]| {
         let conditions = conditions.iter();
         let conditions: Vec<_> = conditions
-            .map(|(kind, status)| json!({"type": kind, "status": status}))
+            .map(|(kind, status)| match *status {
+                "turned" => json!({"type": kind, "status": "False", "reason": "NodePoweredOff"}),
+                status => json!({"type": kind, "status": status}),
+            })
             .collect();
         let pod = json!({
             "metadata": {"name": "p"}, "spec": {"containers": []}, "status": {"conditions": conditions},
@@ -170,6 +173,8 @@ fn a_ready_pod_is_left_to_pod_gc_unless_it_is_being_disrupted() {
     };
     assert!(!looks_alive(&[]));
     assert!(!looks_alive(&[("Ready", "False")]));
+    // By the operator itself, of a node that it has reported (S24).
+    assert!(looks_alive(&[("Ready", "turned")]));
     assert!(looks_alive(&[("PodScheduled", "True"), ("Ready", "True")]));
     assert!(looks_alive(&[
         ("Ready", "True"),

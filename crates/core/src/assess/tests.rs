@@ -37,6 +37,7 @@ fn node(name: &str, ready: &str) -> NodeView {
         provider_id: String::new(),
         addresses: Vec::new(),
         volumes_attached: 0,
+        reported_early: false,
         resource_version: String::new(),
         finalizers: Vec::new(),
         deleting: false,
@@ -133,6 +134,7 @@ impl Cluster {
             delays: &self.delays,
             frozen: self.frozen,
             lacks: Some("RBAC does not grant the operator delete nodes"),
+            lacks_early: Some("RBAC does not grant the operator: patch nodes/status"),
             found: &|_, _| None,
             targets: &same::target,
             now: wall(NOW),
@@ -333,6 +335,12 @@ fn warnings_stand_in_the_message() {
         words.contains("warning: ") && words.contains("10 s"),
         "{words}"
     );
+    let early = json!({"earlyDetection": "Enabled", "unhealthyConditions": [{"type": "Ready", "status": "False", "durationSeconds": 60}]});
+    let (shown, words) = ready(&Cluster::healthy(vec![policy("p", early)]).status("p"));
+    assert_eq!(shown, "True/Active", "it works as before");
+    for part in ["patch nodes/status", "none of `unhealthyConditions`"] {
+        assert!(words.contains(part), "{words}");
+    }
     let mut ceph = Cluster::healthy(vec![policy("p", json!({}))]);
     let holders = |node: &str| {
         let driver = "rook-ceph.rbd.csi.ceph.com".to_owned();

@@ -8,7 +8,9 @@ use super::super::window::{self, effective};
 use super::others::wants_recovery;
 use super::{Tally, World};
 use fencing_api::conditions::ConditionStatus::{self, False, True};
-use fencing_api::policy::{FenceMode, NodeFencingPolicy, ReleaseMode};
+use fencing_api::policy::{
+    EarlyDetection, FenceMode, NodeFencingPolicy, ReleaseMode, UnhealthyCondition,
+};
 use jiff::Timestamp;
 
 /// Kubernetes says `Ready=Unknown` only after this long, so a shorter wait on top of it is short (`--node-monitor-grace-period`,
@@ -213,6 +215,21 @@ fn warnings(policy: &NodeFencingPolicy, tally: &Tally<'_>, world: &World<'_>) ->
             hasty.duration_seconds,
             hasty.status.as_str()
         ));
+    }
+    if policy.spec.early_detection == EarlyDetection::Enabled {
+        let lacks = world.lacks_early.map(|lacks| {
+            format!(
+                "no node is reported early ({lacks}); set the chart's `rbac.earlyDetection`, or `earlyDetection: Disabled`"
+            )
+        });
+        warnings.extend(lacks);
+        let is_silence =
+            |it: &UnhealthyCondition| it.type_ == "Ready" && it.status == ConditionStatus::Unknown;
+        if !policy.spec.unhealthy_conditions.iter().any(is_silence) {
+            warnings.push(
+                "`earlyDetection` reports Ready=Unknown, which is none of `unhealthyConditions`; add it, so that a fence begins".to_owned(),
+            );
+        }
     }
     if policy.spec.procedure.release.mode == ReleaseMode::AfterDetach
         && let Some(driver) = wants_recovery(world.attached, &tally.nodes)

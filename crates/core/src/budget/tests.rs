@@ -27,6 +27,7 @@ fn node(name: &str, ready: &str, labels: &[(&str, &str)]) -> NodeView {
         provider_id: String::new(),
         addresses: Vec::new(),
         volumes_attached: 0,
+        reported_early: false,
         resource_version: String::new(),
         finalizers: Vec::new(),
         deleting: false,

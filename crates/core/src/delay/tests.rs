@@ -34,6 +34,7 @@ fn node(uid: &str, boot_id: &str) -> NodeView {
         provider_id: String::new(),
         addresses: Vec::new(),
         volumes_attached: 0,
+        reported_early: false,
         resource_version: String::new(),
         finalizers: Vec::new(),
         deleting: false,
@@ -195,6 +196,7 @@ fn an_early_incident_claims_when_the_wait_is_over_whatever_the_clocks_say() {
         unhealthy_since_time: None,
         due_time: None,
         early_seconds: None,
+        reported_by: None,
         requested_by: None,
         reason: None,
     };

@@ -64,6 +64,7 @@ fn node(boot_id: &str, ready: &str, claim: Option<&str>) -> NodeView {
         provider_id: String::new(),
         addresses: Vec::new(),
         volumes_attached: 0,
+        reported_early: false,
         resource_version: String::new(),
         finalizers: Vec::new(),
         deleting: false,

@@ -28,6 +28,7 @@ fn node(system_uuid: &str, ready: &str) -> NodeView {
         provider_id: String::new(),
         addresses: Vec::new(),
         volumes_attached: 0,
+        reported_early: false,
         resource_version: String::new(),
         finalizers: Vec::new(),
         deleting: false,

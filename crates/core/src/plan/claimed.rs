@@ -340,6 +340,10 @@ fn quiesce(r: &mut Round<'_>) -> Option<Decision> {
             }
         }
     }
+    let pods = [&r.observed.pods, &r.observed.starting];
+    for pods in pods.into_iter().filter_map(Read::present) {
+        r.memory.under_claim.note_written(pods);
+    }
     if r.memory.under_claim.quiesce.since.is_some() {
         return None;
     }

@@ -63,7 +63,7 @@ pub(super) fn after_life(
     r.memory.proven.doubted = Some(message.clone());
     r.memory.under_claim.readings = None;
     // That it moved is known now: what counts is whether it moves again.
-    r.memory.under_claim.lease_before = None;
+    r.memory.under_claim.life_counts_from(None);
     r.memory.writes.forget_denial();
     if r.settings.mode() == FenceMode::PowerOff && !r.memory.trust.is_contradicted() {
         return wait(

@@ -55,6 +55,7 @@ pub(super) fn prove(
             node,
             lease_before,
             lease_now,
+            written: r.memory.under_claim.written.as_deref(),
             quiesced,
             devices: &readings,
             others: &r.memory.under_claim.others,
@@ -118,7 +119,7 @@ fn beside(m: &Memory, reason: &NotProven) -> String {
 }
 
 /// Does the Lease count from here? After an off command that may have turned the machine off, or may still, it does so once: what moves it beside
-/// later readings lives.
+/// later readings lives. Not where all devices had read Off before it: by their word no kubelet has lived since the claim either.
 fn counts_anew(r: &Round<'_>, level: &Level) -> bool {
     let has_turned_off = |it: &Attempt| {
         let mut results = it.results.values();
@@ -132,7 +133,10 @@ fn counts_anew(r: &Round<'_>, level: &Level) -> bool {
         .attempt
         .as_ref()
         .is_some_and(has_turned_off);
-    let is_due = is_off && !r.memory.under_claim.lease_after_off && !level.is_manual();
+    let history = &r.memory.trust.power_history;
+    let mut devices = level.devices.iter();
+    let was_off = devices.all(|device| history.is_off_by_itself(&device.name));
+    let is_due = is_off && !was_off && !r.memory.under_claim.lease_after_off && !level.is_manual();
     is_due || r.memory.under_claim.lease_before.is_none()
 }
 
@@ -146,7 +150,8 @@ fn confirm_power(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decision 
             let decision = poll_again(r, busy_stage(r.memory), message, READ_PACE);
             return in_trouble(r.memory, decision);
         };
-        r.memory.under_claim.lease_before = Some(lease.clone());
+        let lease = Some(lease.clone());
+        r.memory.under_claim.life_counts_from(lease);
         r.memory.under_claim.lease_after_off = true;
     }
     let message = format!(

@@ -24,7 +24,7 @@ const UNSTEADY: Duration = Duration::from_secs(10);
 pub(super) fn ordered(s: &Settings, m: &Memory, node: &NodeView, level: &Level) -> Duration {
     let devices = level.devices.iter();
     let devices = devices.map(|it| (it.name.as_str(), it.control));
-    window(s, m, node, level, is_steady(s, m, devices))
+    window(s, m, node, level, is_steady(s, m, node, devices))
 }
 
 /// What these readings have to be, which were ordered by what was known of the devices then.
@@ -38,21 +38,23 @@ pub(super) fn judged(
     let devices = readings.iter();
     let devices = devices.map(|it| (it.device.as_str(), it.control));
     Verification {
-        window: window(s, m, node, level, is_steady(s, m, devices)),
+        window: window(s, m, node, level, is_steady(s, m, node, devices)),
         ..s.verification.clone()
     }
 }
 
 /// Has each of them answered all along, and read On lately ([`Control::ShownLately`])? A BMC that was restarted since may say Off of a machine that runs
 /// until the host has answered it. One without a positive control proves nothing either way (S25). What was asked before an incident that was opened early
-/// is not known, and the policy's wait has not let such a BMC settle.
+/// is not known, and the policy's wait has not let such a BMC settle; nor has Kubernetes' where the operator itself has reported the Node.
 fn is_steady<'a>(
     s: &Settings,
     m: &Memory,
+    node: &NodeView,
     devices: impl Iterator<Item = (&'a str, Control)>,
 ) -> bool {
     let mut known_foreign_commands = devices.filter(|(_, control)| control.is_shown());
     !s.claims_off_early
+        && !node.reported_early
         && known_foreign_commands.all(|(name, control)| {
             control == Control::ShownLately && !m.trust.silent.contains(name)
         })
@@ -114,6 +116,16 @@ mod tests {
         assert_eq!(asked(confirm, Control::ShownLately, &["bmc"]), 10);
         assert_eq!(asked(confirm, Control::Shown, &[]), 10);
         assert_eq!(asked(confirm, Control::Missing, &[]), 3);
+        // Nor has a machine that the operator itself has reported had the time of Kubernetes' grace period.
+        let reported = NodeView {
+            reported_early: true,
+            ..node()
+        };
+        let devices = [("bmc", Control::ShownLately)];
+        let is_steady =
+            |node: &NodeView| is_steady(&settings(), &Memory::default(), node, devices.into_iter());
+        assert!(is_steady(&node()));
+        assert!(!is_steady(&reported));
         // Our own off shows what it says of one.
         assert_eq!(asked(off, Control::Shown, &["bmc"]), 3);
     }

@@ -37,7 +37,8 @@ pub(super) fn turn_to_confirmed_level(r: &mut Round<'_>, lease: &Read<LeaseView>
         turn_to(r.memory, index);
         r.memory.under_claim.answers.clear();
         // The readings beside it last a whole Lease: what lives renews it within them, and what renewed it before may be off since.
-        r.memory.under_claim.lease_before = lease.present().cloned();
+        let lease = lease.present().cloned();
+        r.memory.under_claim.life_counts_from(lease);
     }
 }
 
@@ -306,7 +307,7 @@ pub(super) fn try_again(r: &mut Round<'_>, message: String) -> Decision {
     // Without a command nothing lets the Lease count anew, so one renewal would refute every later try. It may be forgotten: readings span a whole
     // Lease by now ([`span`]).
     if r.memory.trust.is_contradicted() {
-        r.memory.under_claim.lease_before = None;
+        r.memory.under_claim.life_counts_from(None);
     }
     fail(r, message.clone(), r.moment.now);
     in_trouble(r.memory, wait(busy_stage(r.memory), message))

@@ -369,7 +369,13 @@ pub(super) fn claim(r: &mut Round<'_>, node: &NodeView, level: &Level) -> Decisi
         seen: false,
     });
     match r.memory.under_claim.quiesce.listed_before.take() {
-        Some(pods) => r.memory.under_claim.quiesce.note_list(&pods),
+        Some(pods) => {
+            // What a kubelet wrote before its machine went off is no sign of life.
+            if is_off && !level.is_manual() {
+                r.memory.under_claim.note_written(&pods);
+            }
+            r.memory.under_claim.quiesce.note_list(&pods);
+        }
         None => r.memory.under_claim.quiesce.forget_list(),
     }
     note_devices(r);

@@ -37,6 +37,7 @@ fn off(asked: f64) -> Reading {
 struct Good {
     node: NodeView,
     lease_now: LeaseView,
+    written: Option<&'static str>,
     /// What was read before.
     before: Vec<DeviceReadings>,
     devices: Vec<DeviceReadings>,
@@ -87,6 +88,7 @@ fn good() -> Good {
             provider_id: String::new(),
             addresses: Vec::new(),
             volumes_attached: 0,
+            reported_early: false,
             resource_version: String::new(),
             finalizers: Vec::new(),
             deleting: false,
@@ -94,6 +96,7 @@ fn good() -> Good {
         lease_now: LeaseView {
             renew_time: "renewal-1".to_owned(),
         },
+        written: None,
         before: Vec::new(),
         devices: vec![device("bmc")],
         others: Vec::new(),
@@ -128,6 +131,7 @@ fn judged(change: impl FnOnce(&mut Good)) -> Result<Proof, NotProven> {
             renew_time: "renewal-1".to_owned(),
         },
         lease_now: &good.lease_now,
+        written: good.written,
         quiesced: seconds(10.0),
         devices: &good.devices,
         others: &good.others,

@@ -24,6 +24,7 @@ fn node(rack: &str) -> NodeView {
         provider_id: String::new(),
         addresses: Vec::new(),
         volumes_attached: 0,
+        reported_early: false,
         resource_version: String::new(),
         finalizers: Vec::new(),
         deleting: false,

@@ -1,6 +1,6 @@
 //! What is explored: which incident, which pods, and how often things may happen that would otherwise happen for ever.
 
-use crate::state::Budget;
+use crate::budget::Budget;
 use crate::views::Incident;
 use crate::world::{Second, World};
 use fencing_api::settings::{FenceMode, ReleaseMode};
@@ -18,6 +18,7 @@ pub fn confirm_only() -> World {
             turns_on: false,
             deletes: false,
             shares: false,
+            writes: false,
             control: Control::ShownLately,
         },
         second: Second::None,
@@ -27,6 +28,7 @@ pub fn confirm_only() -> World {
         proofs_die: false,
         stages: false,
         forgets: false,
+        lies: false,
         budget: Budget::default(),
     }
 }
@@ -63,6 +65,16 @@ fn late_requests(world: &mut World) {
 
 fn deletion(world: &mut World) {
     world.budget.deletions = 1;
+}
+
+/// The kubelet writes once of a pod.
+pub fn writes(world: &mut World) {
+    (world.incident.writes, world.budget.writes) = (true, 1);
+}
+
+/// The device reads Off from before the incident on, as where a node was reported early by mistake.
+pub fn liar(world: &mut World) {
+    world.lies = true;
 }
 
 fn a_lie(world: &mut World) {
@@ -177,6 +189,7 @@ fn of_one() -> Vec<World> {
             }],
         ),
         world("the device lies", &[&a_lie]),
+        world("it lies, pods are written", &[&a_lie, &writes]),
         world(
             "a second pod tolerates",
             &[&|world| {

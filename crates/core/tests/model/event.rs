@@ -31,6 +31,8 @@ pub enum Event {
     Reports,
     /// The kubelet renews its Lease, and nothing else.
     RenewsLease,
+    /// The kubelet writes the status of a pod.
+    WritesPod(usize),
     /// The kubelet begins to start a pod.
     Starts(usize),
     /// What it began runs.
@@ -39,7 +41,7 @@ pub enum Event {
     Stops(usize),
     /// The kubelet has seen a deletion through.
     Finishes(usize),
-    /// node-lifecycle gives the kubelet up.
+    /// node-lifecycle gives the kubelet up; or whoever may report its machine as off does (`earlyDetection`), right or wrong.
     NotReady,
     /// A NoExecute taint evicts a pod.
     TaintEviction(usize),
@@ -262,7 +264,9 @@ impl Event {
             Self::Registers => "the kubelet creates its Node anew",
             Self::Reports => "the kubelet reports its boot ID and Ready=True",
             Self::RenewsLease => "the kubelet renews its Lease, and writes nothing else",
-            Self::NotReady => "node-lifecycle has not heard of the kubelet: Ready=Unknown",
+            Self::NotReady => {
+                "node-lifecycle has not heard of the kubelet, or somebody reports it early: Ready=Unknown"
+            }
             Self::Detaches(false) => "the kubelet has unmounted the volume: it is detached",
             Self::Leaves => "the CSI driver detaches the volume whose VolumeAttachment was deleted",
             Self::Detaches(true) => {
@@ -282,6 +286,7 @@ impl Event {
             Self::Refuses(x) => {
                 return format!("the device refuses the off command of {}", name(x));
             }
+            Self::WritesPod(x) => return format!("the kubelet writes the status of {}", pod(x)),
             Self::Starts(x) => return format!("the kubelet begins to start {}", pod(x)),
             Self::Runs(x) => return format!("what the kubelet began comes up: {} runs", pod(x)),
             Self::Stops(x) => return format!("the kubelet stops the container of {}", pod(x)),

@@ -21,6 +21,8 @@ pub struct Incident {
     pub deletes: bool,
     /// The second pod uses the volume.
     pub shares: bool,
+    /// The kubelet may write of its pods.
+    pub writes: bool,
     /// What the device has read of the running machine before: if it was not On, it reads Off whatever the machine does (S25).
     pub control: Control,
 }

@@ -59,7 +59,7 @@ impl Broken {
             }
             Self::S17 => "`out-of-service` is set, and the evidence under its claim is not stored",
             Self::S22 => {
-                "`out-of-service` is sent, and the kubelet has renewed its Lease since the power was read"
+                "`out-of-service` is sent, and the kubelet has renewed its Lease, or written of a pod, since the power was read"
             }
             Self::S23 => "the node is released while an off command may still land",
             Self::L3 => "from here no end of the incident can be reached",
@@ -137,7 +137,8 @@ impl Landing<'_> {
 /// A request leaves. Between what its round has read and its arrival a sign of life can come that nobody is told of, so this one is judged
 /// here.
 pub fn sent(s: &State, x: usize, kind: Kind) -> Option<Broken> {
-    (kind == Kind::Taint && s.ghost.renewed[x]).then_some(Broken::S22)
+    let is_alive = s.ghost.renewed[x] || s.ghost.wrote[x];
+    (kind == Kind::Taint && is_alive).then_some(Broken::S22)
 }
 
 /// A pod was deleted by force: nothing of it may run or start.

@@ -5,23 +5,30 @@
 //! kubelets start pods, requests arrive late or never, operators die. `cargo test --test model -- --nocapture` prints what was explored.
 //! What each file is for:
 //!
-//! - `world`: the rules of the cluster. `configurations`: how often what may happen. `operator`, `requests`, `record`: how an operator acts on it.
-//! - `incident`: what the incident is about. `power`: the machine and its commands. `turned_on`: it is turned on again by its operator.
+//! - `world`: the rules of the cluster. `configurations`, `budget`: how often what may happen. `operator`, `requests`, `record`: how an operator acts on it.
+//! - `incident`: what the incident is about. `power`: the machine and its commands. `life`: what tells of a living kubelet. `turned_on`: it is turned on again by its operator.
 //! - `judge`: what must hold. `mutation`: what can be taken away. `mutants`: the model notices each.
 //! - `state`, `pack`, `nonces`, `forget`, `explore`, `event`: one state, what makes no difference in it, all states, and how the way to one
 //!   is told.
+//! - `early`, `early_state`, `early_operator`, `early_guards`: a world of its own, before a machine is reported as off.
 //! - `brain`, `talk`, `memory`, `views`, `server`: the real core, and the cluster in its types.
 //!
 //! [`step`]: fencing_core::plan::step
 //! [`learn`]: fencing_core::reply::learn
 
 mod brain;
+mod budget;
 mod configurations;
+mod early;
+mod early_guards;
+mod early_operator;
+mod early_state;
 mod event;
 mod explore;
 mod forget;
 mod incident;
 mod judge;
+mod life;
 mod memory;
 mod mutants;
 mod mutation;
@@ -56,7 +63,7 @@ const SOAKED_MIN: usize = 100_000_000;
 fn row(world: &World, found: &Found, seconds: f64) -> String {
     let budget = &world.budget;
     let mut row = format!(
-        "{:29} {:?} {}op on{} late{} crash{} del{} copy{} taint{} bind{} lie{} susp{} offs{}{} | {:>10} states {:>11} steps depth {:>3} | {} violations {} stuck {:>6.1} s{}\n",
+        "{:29} {:?} {}op on{} late{} crash{} del{} copy{} taint{} bind{} lie{} susp{} write{} offs{}{} | {:>10} states {:>11} steps depth {:>3} | {} violations {} stuck {:>6.1} s{}\n",
         world.name,
         world.incident.mode,
         1 + usize::from(world.two),
@@ -69,6 +76,7 @@ fn row(world: &World, found: &Found, seconds: f64) -> String {
         budget.bindings,
         budget.lies,
         budget.suspends,
+        budget.writes,
         budget
             .commands
             .map_or("-".to_owned(), |left| left.to_string()),

@@ -7,9 +7,10 @@
 use crate::turned_on::read_on;
 use crate::views::{
     BEFORE_DRAINED, DEVICE, DRAINED, Incident, JUST_NOW, LONG_AGO, LONG_BEFORE, MAY_LAND, NOW,
-    lease, nonce_of,
+    device, lease, nonce_of, reading,
 };
 use fencing_core::attempt::{OffResult, OnResult};
+use fencing_core::device::DeviceReadings;
 use fencing_core::memory::Memory;
 use fencing_core::quiesce::Quiesce;
 use std::time::Duration;
@@ -100,6 +101,9 @@ pub fn settle(mut m: Memory, incident: &Incident) -> Memory {
             }
         }
     }
+    if !incident.writes {
+        m.under_claim.written_before.clear();
+    }
     m.read_at = match m.under_claim.answers.is_empty() {
         true => Duration::ZERO,
         false if m.read_at == LONG_AGO => LONG_AGO,
@@ -146,9 +150,16 @@ fn without_words(m: &mut Memory, incident: &Incident) {
     }
     // A level with one device, and no other level: nobody speaks against it but itself. Whether it read On is asked where it is turned on again.
     let was_on = incident.turns_on && m.trust.power_history.has_power(DEVICE);
+    // And whether it was off before our command, where it is asked what a kubelet writes.
+    let was_off = incident.writes && m.trust.power_history.is_off_by_itself(DEVICE);
     m.trust.power_history = Default::default();
     if was_on {
         m.trust.power_history.note(&read_on(incident), false);
+    }
+    if was_off {
+        let off = reading(false, LONG_BEFORE);
+        let off = DeviceReadings::of(&device(incident.control), vec![off]);
+        m.trust.power_history.note(&off, false);
     }
     // How long the window is makes no difference.
     m.trust.silent.clear();
@@ -219,7 +230,7 @@ fn without_the_past(m: &mut Memory) {
     m.under_claim.relist = false;
     if m.taint.seen {
         m.under_claim.quiesce = Quiesce::default();
-        m.under_claim.lease_before = None;
+        m.under_claim.life_counts_from(None);
         m.under_claim.lease_after_off = false;
         m.under_claim.off_waits_until = None;
     }
@@ -274,7 +285,7 @@ pub fn changed(mut m: Memory, change: Change) -> Memory {
             m.under_claim.readings = None;
             m.under_claim.pods = None;
             m.under_claim.relist = false;
-            m.under_claim.lease_before = None;
+            m.under_claim.life_counts_from(None);
             m.under_claim.lease_after_off = false;
             m.under_claim.off_waits_until = None;
             m.under_claim.evicted = false;

@@ -2,7 +2,7 @@
 //!
 //! If a guard could go and nothing were noticed, either nobody needs it or the model is blind.
 
-use crate::configurations::{confirm_only, deletes, never_on, power_off, turned_on};
+use crate::configurations::{confirm_only, deletes, liar, never_on, power_off, turned_on, writes};
 use crate::explore::{Explorer, Found};
 use crate::judge::Broken;
 use crate::mutation::Mutation;
@@ -267,6 +267,35 @@ fn a_proof_that_does_not_look_at_the_lease_believes_a_device_that_lies() {
     let mut world = one();
     world.budget.lies = 1;
     breaks(Mutation::ProveWithoutLease, Broken::S22, &world);
+}
+
+/// S24: whoever reports a living machine as off, and a device that lies at the same time, are refuted by what its kubelet writes, though its Lease and
+/// its port are silent.
+#[test]
+fn a_proof_that_does_not_look_at_the_pods_believes_a_device_that_lies() {
+    let mut world = one();
+    world.budget.lies = 1;
+    writes(&mut world);
+    breaks(Mutation::ProveWithoutPods, Broken::S22, &world);
+}
+
+/// The same in mode PowerOff, where the device had read Off before the command and takes it: what the kubelet writes since the claim speaks against it,
+/// and does not count from after the command on. (The device lies: of S1 and S23 nothing can be asked, R2.)
+#[test]
+fn an_off_command_to_what_reads_off_excuses_no_kubelet() {
+    let mut world = power_off();
+    world.two = false;
+    liar(&mut world);
+    writes(&mut world);
+    breaks(Mutation::EveryOffCounts, Broken::S22, &world);
+    let explorer = Explorer::new(&world, None).only(Broken::S22);
+    let found = explorer.explore(STATES_MAX);
+    println!("with it: {} states", found.states);
+    assert!(
+        found.broken.is_none() && found.is_complete,
+        "{:?}",
+        found.broken
+    );
 }
 
 #[test]

@@ -63,6 +63,10 @@ pub enum Mutation {
     NoAdmissionPolicy,
     /// PROVE does not ask whether the Lease was renewed.
     ProveWithoutLease,
+    /// PROVE does not ask what the kubelet writes of its pods.
+    ProveWithoutPods,
+    /// After an off command life counts anew, whatever the devices had read before it.
+    EveryOffCounts,
     /// PROVE does not look at the Node's boot and Ready.
     ProveWithoutNode,
     /// RELEASE does not test the boot that it quarantines.
@@ -122,6 +126,8 @@ impl Mutation {
                     now.clone_from(before);
                 }
             }
+            Self::ProveWithoutPods => memory.under_claim.written = None,
+            Self::EveryOffCounts => memory.trust.power_history = Default::default(),
             Self::ProveWithoutNode if memory.under_claim.readings.is_some() => {
                 if let (Read::Present(node), Some(claim)) = (&mut observed.node, &memory.claim) {
                     node.boot_id.clone_from(&claim.boot_id);

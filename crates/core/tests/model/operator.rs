@@ -10,7 +10,7 @@ use crate::memory::Change;
 use crate::mutation::Mutation;
 use crate::nonces;
 use crate::power::spend_accepted;
-use crate::state::{Command, Confirm, Entry, Job, Operator, State};
+use crate::state::{Command, Confirm, Entry, Job, Operator, Pod, State};
 use crate::talk::{Act, Heard, Kind, Off, Write};
 use crate::views::{Look, listed};
 use crate::world::World;
@@ -87,6 +87,7 @@ pub fn remember(brain: &Brain, s: &mut State, x: usize, memory: u32, awaits_more
     let (before, after) = (brain.meaning(s.operators[x].memory), brain.meaning(memory));
     s.operators[x].memory = memory;
     s.ghost.renewed[x] &= after.claim != 0;
+    s.ghost.wrote[x] &= after.claim != 0;
     if awaits_more {
         let commands = s.commands.iter_mut().filter(|command| command.is_there);
         commands.for_each(|command| command.covered[x] = true);
@@ -146,7 +147,7 @@ fn act(brain: &mut Brain, s: &mut State, x: usize, act: Act, before: &State) -> 
                 progress: Confirm::Begun,
                 pods: [0; 2],
             };
-            s.ghost.renewed[x] = false;
+            (s.ghost.renewed[x], s.ghost.wrote[x]) = (false, false);
             return None;
         }
         Act::Off | Act::On => {
@@ -284,6 +285,9 @@ fn reading(s: &State, x: usize, steps: &mut Vec<Step>) {
         _ => return,
     };
     let mut next = *s;
+    // Of a pod that is gone nothing is listed, and whoever has deleted it may have done so by force.
+    let shows = |pod: &Pod| pod.is_on_node() && pod.written;
+    next.ghost.wrote[x] &= progress != Confirm::Listed || s.pods.iter().any(shows);
     next.operators[x].job = Job::Confirm {
         long,
         progress,

@@ -49,6 +49,7 @@ impl State {
             p.put(pod.object as u64, 2);
             p.put(pod.container as u64, 2);
             p.put(u64::from(pod.generation), 2);
+            p.flags(&[pod.written]);
         }
         p.put(self.volume as u64, 2);
         p.put(u64::from(self.attachment), 2);
@@ -56,6 +57,7 @@ impl State {
         let ghost = &self.ghost;
         p.flags(&[ghost.dark, ghost.released_well]);
         p.flags(&ghost.renewed);
+        p.flags(&ghost.wrote);
         p.put(u64::from(ghost.claimed_boot), 3);
         self.pack_record(p);
         for operator in &self.operators {
@@ -80,6 +82,7 @@ impl State {
             left.messages,
             left.lies,
             left.suspends,
+            left.writes,
         ] {
             p.put(u64::from(number), 2);
         }
@@ -172,6 +175,7 @@ impl State {
     fn exchange(&mut self) {
         self.operators.swap(0, 1);
         self.ghost.renewed.swap(0, 1);
+        self.ghost.wrote.swap(0, 1);
         for command in &mut self.commands {
             command.awaited.swap(0, 1);
             command.covered.swap(0, 1);
@@ -245,7 +249,7 @@ impl Operator {
                 pods: [one, other],
             } => {
                 let progress = progress as u64;
-                let pods = u64::from(one) << 4 | u64::from(other);
+                let pods = u64::from(one) << 5 | u64::from(other);
                 (2, pods << 3 | progress << 1 | u64::from(long))
             }
             Job::OffPrepared => (3, 0),
@@ -253,6 +257,6 @@ impl Operator {
             Job::OnPrepared => (5, 0),
         };
         p.put(kind, 3);
-        p.put(more, 11);
+        p.put(more, 13);
     }
 }

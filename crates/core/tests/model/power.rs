@@ -11,7 +11,11 @@ impl State {
 }
 
 /// Power comes and goes, and with it everything that ran; and what the device says of it need not be so.
-pub fn events(s: &State, can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State))) {
+pub fn events(
+    s: &State,
+    lies_for_good: bool,
+    can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State)),
+) {
     // Where the device proves nothing, a machine that is off waits for people: only one that runs can be hurt.
     can(Event::PowerLoss, s.on && !never_on(s), &|n| {
         turned_off(n);
@@ -36,7 +40,7 @@ pub fn events(s: &State, can: &mut impl FnMut(Event, bool, &dyn Fn(&mut State)))
         n.budget.lies -= 1;
         (n.lies, n.deceived) = (true, true);
     });
-    let is_liar = s.lies && s.deceived;
+    let is_liar = s.lies && s.deceived && !lies_for_good;
     can(Event::TellsTheTruth, is_liar, &|n| n.lies = false);
     for place in 0..s.commands.len() {
         if !s.commands[place].is_there {

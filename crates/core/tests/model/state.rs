@@ -3,6 +3,8 @@
 //! A state is small and plain, so that millions of them can be compared. What the core remembers, and the requests that it has
 //! sent, are numbers here: [`crate::brain`] knows which memory and which patch each of them stands for.
 
+use crate::budget::Budget;
+
 /// How many requests may be on their way after their sender has stopped waiting for them.
 pub const WIRE: usize = 3;
 /// How many off commands may be on their way to the device.
@@ -176,6 +178,8 @@ pub struct Pod {
     pub container: Container,
     /// Which of the pods of this name it is: its uid.
     pub generation: u8,
+    /// Its kubelet has written of it what only a kubelet writes.
+    pub written: bool,
 }
 
 impl Pod {
@@ -184,11 +188,12 @@ impl Pod {
         matches!(self.object, Object::Bound | Object::Deleting)
     }
 
-    /// What a list of the node's pods shows of it, in 4 bits; 0: nothing.
+    /// What a list of the node's pods shows of it, in 5 bits; 0: nothing.
     pub fn listed(&self) -> u8 {
+        let pod = u8::from(self.written) << 4 | self.generation << 2;
         match self.object {
-            Object::Bound => self.generation << 2 | 1,
-            Object::Deleting => self.generation << 2 | 3,
+            Object::Bound => pod | 1,
+            Object::Deleting => pod | 3,
             Object::Gone | Object::ForeignCommands => 0,
         }
     }
@@ -266,6 +271,14 @@ pub enum Job {
     OnPrepared,
 }
 
+impl Job {
+    /// Is a list of the pods still to come that a proof will be compared with? Readings of 40 s have many lists, of which the model has one: what is
+    /// written between them is not judged.
+    pub fn is_to_list(self) -> bool {
+        matches!(self, Self::Confirm { long: false, progress, .. } if progress != Confirm::Listed)
+    }
+}
+
 /// How far the readings are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Confirm {
@@ -331,32 +344,8 @@ pub struct Ghost {
     pub released_well: bool,
     /// Whose readings the kubelet has renewed its Lease beside: since this operator began to read the power.
     pub renewed: [bool; 2],
-}
-
-/// How often things may still happen that would otherwise happen for ever.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Budget {
-    /// The machine is powered on.
-    pub power_ons: u8,
-    /// An operator dies.
-    pub crashes: u8,
-    /// The Node is deleted.
-    pub deletions: u8,
-    /// The Node is deleted and restored from a copy, with its taints.
-    pub copies: u8,
-    /// Somebody else adds a taint to the Node.
-    pub foreign_taints: u8,
-    /// A replacement of the pod is bound to a node.
-    pub bindings: u8,
-    /// A request stays on its way although nobody waits for it any more: so many at the same time.
-    pub messages: u8,
-    /// An off command goes out of which nobody knows when it takes effect, or whether: so many in all; none: any number. Once they are
-    /// spent, the device answers each at once and for certain: the machine is off already, or it has not taken the command.
-    pub commands: Option<u8>,
-    /// The device begins to read Off although the machine is on.
-    pub lies: u8,
-    /// The machine is suspended (R8).
-    pub suspends: u8,
+    /// Beside whose readings the kubelet has written of a pod: since this operator began to read the power, and before it has listed the pods.
+    pub wrote: [bool; 2],
 }
 
 /// One state.

@@ -184,6 +184,7 @@ pub fn node_view(node: &Node, is_attached: bool) -> NodeView {
         provider_id: String::new(),
         addresses: Vec::new(),
         volumes_attached: usize::from(is_attached),
+        reported_early: false,
         resource_version: "as read".to_owned(),
         finalizers: Vec::new(),
         deleting: false,
@@ -195,10 +196,11 @@ pub fn pod_views(incident: &Incident, listed: [u8; 2]) -> Vec<PodView> {
     let view = |(index, pod): (usize, u8)| PodView {
         namespace: "default".to_owned(),
         name: format!("pod-{index}"),
-        uid: format!("pod-{index}-{}", pod >> 2),
+        uid: format!("pod-{index}-{}", pod >> 2 & 3),
         deleting: pod & 2 != 0,
         tolerates_out_of_service: index == 1 && incident.tolerates,
         attachable: index == 0 || incident.shares,
+        written: u64::from(pod >> 4),
         ..PodView::default()
     };
     let pods = listed.into_iter().enumerate();
@@ -240,7 +242,7 @@ impl Look {
         let flags = u64::from(self.attached) | u64::from(self.evidence) << 1;
         let (number, leaving) = self.attachment;
         let attachment = u64::from(number) << 1 | u64::from(leaving);
-        let rest = one | other << 4 | flags << 8 | attachment << 10 | u64::from(self.lease) << 13;
+        let rest = one | other << 5 | flags << 10 | attachment << 12 | u64::from(self.lease) << 15;
         self.node.bits() | rest << Node::BITS
     }
 

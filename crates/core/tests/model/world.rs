@@ -6,12 +6,12 @@
 //! stricter than Kubernetes, because the operator is not there to prevent it, its comment says so.
 
 use crate::brain::Brain;
+use crate::budget::Budget;
 use crate::event::{Event, Step};
-use crate::memory::Change;
+use crate::life;
 use crate::mutation::Mutation;
-use crate::operator;
 use crate::power;
-use crate::state::{Budget, Container, Node, Object, Pod, State, Taint, Volume};
+use crate::state::{Container, Node, Object, Pod, State, Taint, Volume};
 use crate::views::Incident;
 
 /// The uid of a second pod that was bound before the claim. A later one has the next.
@@ -52,6 +52,8 @@ pub struct World {
     pub stages: bool,
     /// What an operator never asks again is left out ([`crate::forget`]).
     pub forgets: bool,
+    /// The device, which has read On of the machine in its peace, has read Off since before the incident, and does so for good.
+    pub lies: bool,
     /// How often what would otherwise happen for ever may happen.
     pub budget: Budget,
 }
@@ -73,10 +75,12 @@ impl World {
             object: Object::Bound,
             container: Container::Running,
             generation: 0,
+            written: false,
         };
         let mut first = State {
             on: true,
-            lies: !self.incident.control.is_shown(),
+            lies: self.lies || !self.incident.control.is_shown(),
+            deceived: self.lies,
             boot: 1,
             node: Node {
                 uid: 1,
@@ -114,21 +118,13 @@ impl World {
                 steps.push(Step::new(event, next, None));
             }
         };
-        power::events(s, &mut can);
+        power::events(s, self.lies, &mut can);
         let evicts = brain.mutation != Some(Mutation::ClaimEvictsNobody);
         self.kubelet(s, &mut can);
         self.controllers(s, evicts, &mut can);
         self.people(s, &mut can);
-        if s.on && s.node.uid != 0 {
-            let mut next = *s;
-            renew_lease(brain, &mut next);
-            if self.budget.lies > 0 {
-                next.ghost.renewed = next.operators.map(|it| brain.meaning(it.memory).claim != 0);
-            }
-            if next != *s {
-                steps.push(Step::new(Event::RenewsLease, next, None));
-            }
-        }
+        life::writes_pods(s, &mut can);
+        life::renews_lease(self, brain, s, steps);
     }
 
     /// The kubelet: it needs power, and nothing else.
@@ -232,6 +228,7 @@ impl World {
             n.budget.bindings -= 1;
             n.pods[0].object = Object::ForeignCommands;
             n.pods[0].generation += 1;
+            n.pods[0].written = false;
         });
         let is_free = node.uid != 0 && node.ready && node.taints().all(|it| it == Taint::FOREIGN);
         let is_stopped = s.pods[0].container == Container::None;
@@ -242,6 +239,7 @@ impl World {
                 n.budget.bindings -= 1;
                 n.pods[0].object = Object::Bound;
                 n.pods[0].generation += 1;
+                n.pods[0].written = false;
             },
         );
         let is_orphaned = s.record.ended && node.claim().is_some() && !node.is_marked();
@@ -348,6 +346,7 @@ impl World {
                 n.budget.bindings -= 1;
                 n.pods[1].object = Object::Bound;
                 n.pods[1].generation += 1;
+                n.pods[1].written = false;
             },
         );
         let comes = self.second == Second::ComesLate && second == Object::Gone;
@@ -359,26 +358,5 @@ impl World {
                 Some(_) => EARLY + 1,
             };
         });
-    }
-}
-
-/// A renewal: whatever was the newest one until now has another name, one that the operator uses for nothing else.
-fn renew_lease(brain: &mut Brain, s: &mut State) {
-    for x in 0..s.operators.len() {
-        let operator = s.operators[x];
-        let held = brain.meaning(operator.memory).lease;
-        let ahead = (operator.ahead != 0).then(|| brain.look(operator.ahead));
-        let read = ahead.map(|look| look.lease);
-        let free = (1..)
-            .find(|name| held != Some(*name) && read != Some(*name))
-            .unwrap_or(1);
-        if held == Some(0) {
-            let memory = brain.changed(operator.memory, Change::Lease(free));
-            operator::remember(brain, s, x, memory, false);
-        }
-        if let Some(mut look) = ahead.filter(|look| look.lease == 0) {
-            look.lease = free;
-            s.operators[x].ahead = brain.keep(look);
-        }
     }
 }

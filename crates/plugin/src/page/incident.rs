@@ -126,6 +126,12 @@ fn asked(fence: &NodeFence) -> String {
     let user = trigger.requested_by.as_deref().unwrap_or_default();
     let reason = trigger.reason.as_deref().unwrap_or_default();
     match trigger.type_ {
+        TriggerType::NodeCondition if trigger.reported_by.is_some() => {
+            format!(
+                "condition {}, reported early by the operator",
+                condition(fence)
+            )
+        }
         TriggerType::NodeCondition => format!("condition {}", condition(fence)),
         TriggerType::Manual => format!("Requested by {user}: {reason}"),
         TriggerType::External => "a taint found without its record".to_owned(),

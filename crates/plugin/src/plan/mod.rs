@@ -21,8 +21,9 @@ use super::output::{Content, Form, forms, print, written};
 use super::time::time;
 use super::unfenced::World;
 use facts::Facts;
-use fencing_api::policy::FenceMode;
+use fencing_api::policy::{EarlyDetection, FenceMode};
 use fencing_cluster::slim::pod_view;
+use fencing_core::early::is_control_plane;
 use fencing_core::observed::PodView;
 use fencing_core::support::deletes_nodes;
 use jiff::SignedDuration;
@@ -185,7 +186,18 @@ fn scene<'a>(facts: &'a Facts, judged: &Judged<'_>) -> pods::Scene<'a> {
         deletes_node: judged
             .policy
             .is_some_and(|it| deletes_nodes(&it.spec.procedure.recovery)),
+        reports_early: reports_early(facts, judged),
     }
+}
+
+/// Would the operator report the node before Kubernetes notices? Its leader's own node it would not, nor one of the control plane.
+fn reports_early(facts: &Facts, judged: &Judged<'_>) -> bool {
+    let policy = judged.policy.map(|it| it.spec.early_detection);
+    let is_leader = facts.replicas.is_some_and(|it| it.leader_is_here);
+    policy == Some(EarlyDetection::Enabled)
+        && judged.verdict.mode != Some(FenceMode::Observe)
+        && !is_leader
+        && !is_control_plane(&facts.node)
 }
 
 /// What the timeline is predicted from.
@@ -225,6 +237,7 @@ fn course<'a>(facts: &Facts, grace: Known, judged: &'a Judged<'a>, pods: &[PodPl
         mode: verdict.mode.unwrap_or(FenceMode::Observe),
         wait: judged.wait.clone(),
         reads_off: judged.reads_off,
+        reports_early: judged.reads_off && reports_early(facts, judged),
         delay: judged.delay.clone(),
         takeover: is_leader.then(|| facts.lease_seconds.unwrap_or(TAKEOVER.0) + TAKEOVER.1),
         passed_over: judged.passed_over,

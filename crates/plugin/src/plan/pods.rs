@@ -41,6 +41,8 @@ pub struct Scene<'a> {
     pub rolling: &'a BTreeSet<(String, String)>,
     /// The Node is deleted in the end, and pod GC takes what is left on it.
     pub deletes_node: bool,
+    /// The operator may report the node before Kubernetes notices (`earlyDetection`).
+    pub reports_early: bool,
 }
 
 /// What becomes of each of the node's pods: those that are not well first.

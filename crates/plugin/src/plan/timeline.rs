@@ -4,22 +4,14 @@
 //! measured (docs/figures.md), and, where nothing is known, a guess that is called one. What somebody has to decide first has no number, and
 //! neither has what comes after it.
 
+mod detected;
+
 use super::pods::Marks;
-use fencing_api::policy::{
-    DurationPolicy, FenceMode, NodeFencingPolicySpec, PodDeletion, RecoveryStrategy,
-};
+use detected::detected;
+use fencing_api::policy::{FenceMode, NodeFencingPolicySpec, PodDeletion, RecoveryStrategy};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Time between two renewals of a kubelet's Lease: a quarter of its 40 s (upstream's `pkg/kubelet/kubelet.go`,
-/// `nodeLeaseRenewIntervalFraction`, and `pkg/kubelet/apis/config/v1beta1/defaults.go`, v1.36). The last one before the power loss is that old
-/// at most.
-const RENEWAL: f64 = 10.0;
-/// Time between two looks of node-lifecycle (`--node-monitor-period`). One of them notes the last renewal, another that it is too old, so that
-/// two of them may come on top (`tryUpdateNodeHealth`, upstream's `pkg/controller/nodelifecycle/node_lifecycle_controller.go`, v1.36).
-const MONITOR: f64 = 5.0;
-/// From a node's silence until its device has been read Off, a guess: most BMCs answer within it.
-const LOOK: f64 = 2.0;
 /// From the policy's deadline to the claim, measured (docs/figures.md).
 const CLAIM: f64 = 0.01;
 /// From the claim until one pod is being deleted, measured (docs/figures.md).
@@ -120,6 +112,8 @@ pub struct Course<'a> {
     pub wait: Option<(f64, String)>,
     /// The level that works reads the machine itself, so that it reads Off by then.
     pub reads_off: bool,
+    /// The operator itself reports the node (`earlyDetection`).
+    pub reports_early: bool,
     /// Seconds from the power loss until another wait of the policy is over, and which.
     pub delay: Option<(f64, String)>,
     /// The leader is on the node: how long another replica takes to take over.
@@ -222,53 +216,6 @@ pub fn predict(course: &Course<'_>) -> (Timeline, Option<Marks>) {
         steps: sum.steps,
     };
     (timeline, marks)
-}
-
-/// Until the incident may act.
-fn detected(sum: &mut Sum, course: &Course<'_>) {
-    let grace = &course.grace;
-    let (least, most) = (
-        (grace.seconds - RENEWAL).max(0.0),
-        grace.seconds + 2.0 * MONITOR,
-    );
-    let because = format!(
-        "{}; {RENEWAL} s less just before the kubelet renews its Lease, {} s more by node-lifecycle's period of {MONITOR} s",
-        grace.because,
-        2.0 * MONITOR
-    );
-    sum.between(
-        "ReadyUnknown",
-        known(grace.seconds, grace.basis, because),
-        (least, most),
-    );
-    if let Some(takeover) = course.takeover {
-        let rest = (takeover - grace.seconds).max(0.0);
-        let because = format!(
-            "the operator's leader is on this node: another replica takes over {takeover} s after the power loss, and counts the policy's wait from then"
-        );
-        sum.step("Takeover", known(rest, Basis::Default, because));
-    }
-    if let (Some((name, spec)), Some((wait, condition))) = (course.policy, &course.wait) {
-        let skips = spec.duration_policy == DurationPolicy::SkipIfOff && course.reads_off;
-        if skips && course.mode != FenceMode::Observe {
-            let because = format!(
-                "a device reads Off, estimated: the {wait} s of policy {name} for {condition} are not waited for (`durationPolicy: SkipIfOff`)"
-            );
-            let look = known(LOOK.min(*wait), Basis::Assumed, because);
-            sum.between("ReadOff", look, (0.0, *wait));
-        } else {
-            let because =
-                format!("`unhealthyConditions[].durationSeconds` of policy {name} for {condition}");
-            sum.step("PolicyWait", known(*wait, Basis::Policy, because));
-        }
-    }
-    let at = sum.at.unwrap_or_default();
-    if let Some((until, words)) = course.delay.as_ref().filter(|(until, _)| *until > at) {
-        sum.step("Delay", known(until - at, Basis::Policy, words.clone()));
-    }
-    if let Some(words) = &course.hold {
-        sum.held(words.clone());
-    }
 }
 
 /// From the claim on.

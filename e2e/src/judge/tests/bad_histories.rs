@@ -379,7 +379,7 @@ fn operations(event: &mut Value) -> &mut Vec<Value> {
     event["requestObject"].as_array_mut().expect("a JSON Patch")
 }
 
-fn without(event: &mut Value, key: &str) {
+pub fn without(event: &mut Value, key: &str) {
     let taints = event["responseObject"]["spec"]["taints"].as_array_mut();
     taints.expect("taints").retain(|taint| taint["key"] != key);
 }

@@ -1,6 +1,8 @@
 //! A machine that is off is not waited for.
 
 use super::*;
+use crate::shell::found_off::Said;
+use fencing_core::early::Off;
 
 /// The policy's wait guards against breaks of the network: a machine that is off is none, unless the policy says otherwise.
 #[tokio::test]
@@ -28,7 +30,13 @@ async fn nothing_is_waited_for_where_a_device_reads_off() {
         assert_eq!(opened, 0, "it was not asked yet");
         let context = Arc::clone(&lab.detector.context);
         let silent = context.caches.node("worker-1").expect("the Node").view();
-        let off = device_reads_off.then(clock::since_boot);
+        let asked = clock::since_boot();
+        let off = Off {
+            first: asked,
+            last: asked,
+            on_before: None,
+        };
+        let off = device_reads_off.then_some(Said::Off(off));
         context.found_off.note("bmc", &silent, off);
         let (opened, _) = lab.writes().await;
         assert_eq!(opened, usize::from(is_opened), "{policy}");

@@ -18,6 +18,7 @@ fn wanted(node: &str) -> Wanted {
         pair: pair(node),
         epoch: 1,
         node_ready: true,
+        suspected: false,
         boot_id: "boot-1".to_owned(),
         fenced: false,
         period: PERIOD,
@@ -281,4 +282,67 @@ fn a_silent_node_s_machine_is_looked_at_at_once_and_then_ever_less_often() {
         ..silent
     };
     assert!(begun(known).0.next_due().is_none());
+}
+
+/// S24: the second Off is read right after the first, and one that stays is not asked about ever faster.
+#[test]
+fn of_a_suspect_an_off_is_read_twice_at_once() {
+    let mut schedule = Schedule::default();
+    let seconds = at;
+    schedule.want(vec![wanted("a")], seconds(0));
+    let (pair, number) = schedule.take_due(seconds(0)).expect("it is new");
+    schedule.ended(&pair, number, Ended::Well, seconds(1));
+    assert!(schedule.take_due(seconds(10)).is_none());
+    let suspected = Wanted {
+        suspected: true,
+        ..wanted("a")
+    };
+    schedule.want(vec![suspected], seconds(10));
+    let mut now = seconds(10);
+    let mut pauses = Vec::new();
+    for _ in 0..4 {
+        let (pair, number) = schedule.take_due(now).expect("it is due");
+        schedule.ended(&pair, number, Ended::Doubted, now);
+        let next = schedule.next_due().expect("it is asked again");
+        pauses.push((next - now).as_millis());
+        now = next;
+    }
+    let within =
+        |pause: u128, expected: u128| (expected * 9 / 10..=expected * 11 / 10).contains(&pause);
+    let expected = [600, 1_200, 2_400, 4_800];
+    assert!(
+        pauses
+            .iter()
+            .zip(expected)
+            .all(|(pause, it)| within(*pause, it)),
+        "{pauses:?}"
+    );
+}
+
+/// A thousand BMCs that are due each half minute keep nobody from asking that of a machine that may be off.
+#[test]
+fn what_is_due_of_silent_nodes_goes_first() {
+    let mut schedule = Schedule::default();
+    let silent = Wanted {
+        node_ready: false,
+        ..wanted("w3")
+    };
+    let all = |third: Wanted| vec![wanted("w1"), wanted("w2"), third, wanted("w4")];
+    schedule.want(all(wanted("w3")), at(0));
+    let taken = |schedule: &mut Schedule, now: u64| {
+        let (pair, number) = schedule.take_due(at(now))?;
+        schedule.ended(&pair, number, Ended::Well, at(now));
+        Some(pair.node)
+    };
+    assert_eq!(taken(&mut schedule, 1).as_deref(), Some("w1"));
+    schedule.want(all(silent), at(2));
+    assert_eq!(taken(&mut schedule, 2).as_deref(), Some("w3"));
+    assert_eq!(taken(&mut schedule, 2).as_deref(), Some("w2"));
+    assert_eq!(taken(&mut schedule, 2).as_deref(), Some("w4"));
+    assert_eq!(taken(&mut schedule, 2), None);
+    // It is looked at again as such, and one that is back is one of all.
+    assert_eq!(taken(&mut schedule, 20).as_deref(), Some("w3"));
+    schedule.want(all(wanted("w3")), at(21));
+    assert_eq!(taken(&mut schedule, 22).as_deref(), Some("w3"));
+    assert_eq!(taken(&mut schedule, 22), None);
 }

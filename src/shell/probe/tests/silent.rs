@@ -11,7 +11,12 @@ async fn is_found_off(bench: &Bench, told_of: Option<Value>) -> bool {
     let finding = bench.looked_at(&cluster, &prober, node.clone()).await;
     let judgement = prober.judged(&device, "worker-1", &finding);
     let told_of = told_of.map(|it| serde_json::from_value(it).expect("a device"));
-    prober.tell_of_off(told_of.as_ref().unwrap_or(&device), &finding, &judgement);
+    prober.tell_of_off(
+        told_of.as_ref().unwrap_or(&device),
+        &finding,
+        &judgement,
+        None,
+    );
     context.found_off.is_off(&node, Duration::ZERO)
 }
 

@@ -69,6 +69,7 @@ fn schedule(fenced: bool) -> Schedule {
         pair: pair(),
         epoch: 1,
         node_ready: true,
+        suspected: false,
         boot_id: "boot-1".to_owned(),
         fenced,
         period: Duration::from_secs(300),

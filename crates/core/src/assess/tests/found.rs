@@ -16,6 +16,7 @@ fn what_this_process_has_found_counts_before_the_status() {
         delays: &[],
         frozen: None,
         lacks: None,
+        lacks_early: None,
         found: &|_, node| (node == "w2").then_some(Readiness::NotReady),
         targets: &same::target,
         now: wall(NOW),

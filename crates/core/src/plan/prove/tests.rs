@@ -80,6 +80,23 @@ fn landed() -> Attempt {
     }
 }
 
+/// S22: what was written since the claim is no life of a machine that our command has turned off; of one that read Off before it, it is.
+#[test]
+fn life_counts_anew_after_an_off_that_had_something_to_turn_off() {
+    let kept = |is_ours: bool| {
+        let mut memory = read_off();
+        (memory.under_claim.readings, memory.under_claim.evidence) = (None, false);
+        memory.under_claim.written = Some("default/db-0".to_owned());
+        memory.commands.attempt = Some(landed());
+        let history = &mut memory.trust.power_history;
+        history.note(&off_readings()[0], is_ours);
+        next(&settings(), &mut memory, claimed(CLAIM_VALUE), 14);
+        memory.under_claim.written.is_some()
+    };
+    assert!(!kept(true));
+    assert!(kept(false));
+}
+
 /// S22: who goes by the condition is told of life beside a proof, under whatever claim and by whichever process it was stored, until it is proven
 /// anew.
 #[test]

@@ -5,7 +5,8 @@ use super::*;
 use crate::delay::HeldCondition;
 use crate::hold::{HeldBy, Hold};
 use crate::memory::{ClaimScoped, LateCommands, OwnClaim, UnderTaint};
-use crate::observed::{OUT_OF_SERVICE, QUARANTINE};
+use crate::observed::{OUT_OF_SERVICE, PodView, QUARANTINE};
+use fencing_api::settings::FenceMode;
 
 /// The policy's wait ends at 100 s, and the node's condition is not the one that it waits for.
 fn broken() -> Settings {
@@ -25,6 +26,45 @@ fn held() -> Memory {
         claim: Some(own_claim(CLAIM_VALUE)),
         ..Memory::default()
     }
+}
+
+/// S22: what a kubelet writes of its pods counts from the list before the claim on, if the machine read Off beside it, and every list under it is
+/// compared. What one writes of a machine that was on has nothing against it.
+#[test]
+fn what_a_kubelet_writes_after_the_look_at_the_devices_is_a_sign_of_life() {
+    let list = |written| {
+        vec![PodView {
+            written,
+            deleting: true,
+            ..pod("db-0")
+        }]
+    };
+    let of = |mode| crate::fixtures::asking(settings(), |it| it.fence.mode = mode);
+    let under = |mode, written| {
+        let mut memory = Memory::default();
+        memory.under_claim.quiesce.listed_before = Some(list(1));
+        let (s, at) = (of(mode), moment(seconds(1)));
+        let observed = drained();
+        let mut round = Round {
+            settings: &s,
+            memory: &mut memory,
+            observed: &observed,
+            moment: &at,
+        };
+        super::super::unclaimed::claim(&mut round, &node(), &s.levels[0]);
+        let observed = Observed {
+            node: Read::Present(claimed(&memory.claim.as_ref().expect("a claim").value)),
+            lease: Read::Present(lease()),
+            pods: Read::Present(list(written)),
+            ..drained()
+        };
+        step(&s, &mut memory, &observed, &moment(seconds(2)));
+        memory.under_claim.written
+    };
+    assert_eq!(under(FenceMode::ConfirmOnly, 1), None);
+    let found = under(FenceMode::ConfirmOnly, 2);
+    assert_eq!(found.as_deref(), Some("default/db-0"));
+    assert_eq!(under(FenceMode::PowerOff, 2), None);
 }
 
 /// S8: whoever takes it away later has taken it away.

@@ -246,6 +246,7 @@ impl Sequence {
             node: &node,
             lease_before: &good().lease_now,
             lease_now: &lease_now,
+            written: None,
             quiesced: ticks(QUIESCED),
             devices: &devices,
             others: &others,

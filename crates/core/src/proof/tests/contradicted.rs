@@ -58,6 +58,20 @@ fn a_renewed_lease_contradicts_only_a_device_that_reads_off() {
     assert!(!outcome.expect_err("no proof").is_contradiction());
 }
 
+/// S22: with the network cut off at its Lease alone, or between two renewals, a living kubelet still writes of the pods that are evicted.
+#[test]
+fn a_pod_of_which_the_kubelet_writes_contradicts_only_a_device_that_reads_off() {
+    let write = |good: &mut Good| good.written = Some("default/db-0");
+    let outcome = judged(write).expect_err("no proof");
+    assert!(outcome.is_contradiction(), "{outcome}");
+    assert!(outcome.to_string().contains("default/db-0"), "{outcome}");
+    let outcome = judged(|good| {
+        write(good);
+        good.devices[0].readings[1].state = PowerState::On;
+    });
+    assert!(!outcome.expect_err("no proof").is_contradiction());
+}
+
 /// S22: one that has read Off too short or too long ago would be read again, or told off again, and the Lease count anew.
 #[test]
 fn a_renewed_lease_contradicts_an_off_that_is_no_proof() {

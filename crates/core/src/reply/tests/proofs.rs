@@ -19,6 +19,24 @@ fn new_readings_are_judged_anew() {
     assert!(!memory.under_claim.judged_down && !memory.under_claim.evidence_is_new);
 }
 
+/// S22: of the lists beside the readings each is compared with what was there before.
+#[test]
+fn what_a_kubelet_writes_beside_the_readings_is_taken_note_of() {
+    let mut memory = memory();
+    memory.commands.begin(false);
+    let list = |written| PodList {
+        pods: vec![PodView {
+            written,
+            ..pod("db-0")
+        }],
+        answered: Duration::from_secs(12),
+    };
+    let reply = confirmed(off_readings(), vec![list(1), list(2)]);
+    let reply = Reply::Device(1, reply);
+    learn(&settings(), &mut memory, Asked::Device, reply, NOW);
+    assert_eq!(memory.under_claim.written.as_deref(), Some("default/db-0"));
+}
+
 /// S17: the evidence of an older proof is what is known until that of the new one is stored for certain.
 #[test]
 fn the_devices_of_a_new_proof_are_known_once_its_evidence_is_stored() {
@@ -345,6 +363,8 @@ fn a_claim_that_is_forgotten_takes_everything_with_it_that_was_learned_under_it(
         pods: Some(pods()),
         relist: true,
         lease_before: memory().under_claim.lease_before,
+        written_before: BTreeMap::from([("uid-db-0".to_owned(), 1)]),
+        written: Some("default/db-0".to_owned()),
         lease_after_off: true,
         off_waits_until: Some(NOW),
         taken_over_until: Some(NOW),

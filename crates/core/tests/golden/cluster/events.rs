@@ -206,6 +206,7 @@ pub(super) fn node(uid: &str, boot_id: &str) -> NodeView {
         provider_id: String::new(),
         addresses: Vec::new(),
         volumes_attached: 0,
+        reported_early: false,
         resource_version: String::new(),
         finalizers: Vec::new(),
         deleting: false,
@@ -228,5 +229,6 @@ fn new_pod(name: &str) -> PodView {
         inline: false,
         comes_back: false,
         looks_alive: false,
+        written: 0,
     }
 }

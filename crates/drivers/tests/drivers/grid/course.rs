@@ -192,6 +192,7 @@ impl<'a> Course<'a> {
             } else {
                 "renewal-1"
             }),
+            written: None,
             quiesced: self.begun,
             devices: &[device],
             others: &[],
@@ -240,6 +241,7 @@ fn node() -> NodeView {
         provider_id: String::new(),
         addresses: Vec::new(),
         volumes_attached: 0,
+        reported_early: false,
         resource_version: String::new(),
         finalizers: Vec::new(),
         deleting: false,

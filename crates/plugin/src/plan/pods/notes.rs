@@ -5,7 +5,7 @@ use super::{Outcome, PodPlan, Scene, foreign_finalizers};
 use fencing_api::selector::LabelSelector;
 use fencing_core::select;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Toleration};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector as Stored, OwnerReference};
 use kube::ResourceExt;
@@ -25,6 +25,7 @@ pub(super) fn of(
     let lost = plan.volumes.iter().filter(|it| it.fate == Fate::Lost);
     notes.extend(lost.map(|it| it.message.clone()));
     notes.extend(of_rollout(pod, plan, owner, scene));
+    notes.extend(of_short_patience(pod).filter(|_| scene.reports_early));
     let finalizers = foreign_finalizers(pod);
     if !finalizers.is_empty() && owner.is_some_and(|it| it.kind == "ReplicaSet") {
         notes.push(format!(
@@ -60,6 +61,35 @@ fn of_budget(pod: &Pod, budget: &PodDisruptionBudget) -> Option<String> {
 fn selects(stored: &Stored, pod: &Pod) -> bool {
     let selector = serde_json::to_value(stored).and_then(serde_json::from_value);
     selector.is_ok_and(|it: LabelSelector| select::matches(&it, pod.labels()))
+}
+
+/// A report that was wrong is taken back by the kubelet within its status period of 10 s, and taint eviction's own look of 5 s: what is patient for
+/// longer is not evicted by it.
+const PATIENCE: i64 = 15;
+
+/// It would be evicted by a report that was wrong.
+fn of_short_patience(pod: &Pod) -> Option<String> {
+    const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+    let tolerates = |it: &&Toleration| {
+        let key = it.key.as_deref().unwrap_or_default();
+        let effect = it.effect.as_deref().unwrap_or_default();
+        [UNREACHABLE, ""].contains(&key) && ["NoExecute", ""].contains(&effect)
+    };
+    let tolerations = pod.spec.as_ref()?.tolerations.iter().flatten();
+    // The shortest of them counts (`pkg/controller/tainteviction/taint_eviction.go`, `getMinTolerationTime`, v1.36).
+    let of_each = tolerations
+        .filter(tolerates)
+        .map(|it| it.toleration_seconds);
+    let seconds = match of_each.clone().next() {
+        None => 0,
+        Some(_) => of_each.flatten().min()?,
+    };
+    (seconds < PATIENCE).then(|| {
+        format!(
+            "it tolerates `unreachable` for {} s only: an early report that was wrong would evict it; give it {PATIENCE} s (`tolerationSeconds`)",
+            seconds.max(0)
+        )
+    })
 }
 
 /// What makes rollouts hang does not make this hang, and people mix the two up.

@@ -20,6 +20,7 @@ struct World {
     budgets: Vec<PodDisruptionBudget>,
     rolling: BTreeSet<(String, String)>,
     rooms_are_known: bool,
+    reports_early: bool,
 }
 
 fn node(name: &str, zone: &str) -> NodeView {
@@ -55,6 +56,7 @@ impl World {
             budgets: Vec::new(),
             rolling: BTreeSet::new(),
             rooms_are_known: true,
+            reports_early: false,
         }
     }
 
@@ -91,6 +93,7 @@ impl World {
             budgets: &self.budgets,
             rolling: &self.rolling,
             deletes_node: false,
+            reports_early: self.reports_early,
         };
         judge(pods, scene)
     }
@@ -293,6 +296,36 @@ fn a_missing_right_is_told_as_not_known() {
 }
 
 /// A ReplicaSet does not wait for the proof, a StatefulSet for the name, and whoever has a volume for that.
+/// What a kubelet that lives takes back within 15 s evicts whoever has no patience for so long.
+#[test]
+fn a_pod_without_patience_is_named_where_nodes_are_reported_early() {
+    let mut world = World::new();
+    let notes = |world: &World, tolerations: Value| {
+        let pod = pod("ReplicaSet", json!({"spec": {"tolerations": tolerations}}));
+        world.one(&pod).notes
+    };
+    let for_seconds = |seconds: i64| json!({"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "operator": "Exists", "tolerationSeconds": seconds});
+    assert_eq!(notes(&world, json!([])), [""; 0]);
+    world.reports_early = true;
+    for (tolerations, seconds) in [
+        (json!([]), Some(0)),
+        (json!([for_seconds(14)]), Some(14)),
+        (
+            json!([for_seconds(300), {"operator": "Exists", "tolerationSeconds": 5}]),
+            Some(5),
+        ),
+        (json!([for_seconds(15)]), None),
+        (json!([{"operator": "Exists", "effect": "NoExecute"}]), None),
+        (json!([{"key": "other", "operator": "Exists"}]), Some(0)),
+    ] {
+        let notes = notes(&world, tolerations);
+        let named = seconds.map(|it| format!("it tolerates `unreachable` for {it} s only"));
+        let is_named = |named: &String| notes.iter().any(|it| it.starts_with(named.as_str()));
+        assert_eq!(notes.len(), usize::from(seconds.is_some()), "{notes:?}");
+        assert!(named.iter().all(is_named), "{notes:?}");
+    }
+}
+
 #[test]
 fn each_pod_begins_when_what_it_waits_for_is_over() {
     let world = World::with_volume(json!({}));

@@ -1,5 +1,6 @@
 //! What follows what, in which modes, and where the numbers come from.
 
+use super::detected::{MONITOR, RENEWAL};
 use super::*;
 use serde_json::{Value, json};
 
@@ -16,6 +17,7 @@ fn course(spec: &NodeFencingPolicySpec, mode: FenceMode) -> Course<'_> {
         mode,
         wait: Some((60.0, "Ready=Unknown".to_owned())),
         reads_off: false,
+        reports_early: false,
         delay: None,
         takeover: None,
         passed_over: 0.0,
@@ -39,6 +41,27 @@ fn step<'a>(timeline: &'a Timeline, name: &str) -> &'a Step {
 
 fn near(seconds: Option<f64>, wanted: f64) -> bool {
     seconds.is_some_and(|it| (it - wanted).abs() < 1e-6)
+}
+
+#[test]
+fn a_node_that_is_reported_early_waits_neither_for_kubernetes_nor_for_the_policy() {
+    let spec = spec(json!({}));
+    let late = Course {
+        reads_off: true,
+        ..course(&spec, FenceMode::ConfirmOnly)
+    };
+    let early = Course {
+        reports_early: true,
+        ..late.clone()
+    };
+    let (late, early) = (predict(&late).0, predict(&early).0);
+    assert_eq!(names(&late)[..2], ["ReadyUnknown", "ReadOff"]);
+    assert_eq!(names(&early)[..2], ["ReportedEarly", "Claim"]);
+    let reported = step(&early, "ReportedEarly");
+    assert!(near(reported.at_seconds, 13.0), "{reported:?}");
+    assert!(near(reported.least_seconds, 3.0), "{reported:?}");
+    // Whatever keeps the operator from it, Kubernetes notices then.
+    assert!(near(reported.most_seconds, 50.0), "{reported:?}");
 }
 
 #[test]

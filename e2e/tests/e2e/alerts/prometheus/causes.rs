@@ -65,6 +65,7 @@ impl Scene {
         tokio::try_join!(
             self.incidents_are_told(),
             self.a_ghost_is_told(),
+            self.a_refuted_report_is_told(),
             self.the_rest_is_told(),
             self.another_fencer_is_told(),
             self.a_node_is_fenced_twice(),
@@ -183,6 +184,25 @@ impl Scene {
         drop(ghost);
         self.resolves("NodeFencingContradiction", &labels).await?;
         self.lab.wait_stage(&node, "Recovered").await.map(drop)
+    }
+
+    /// Who leads takes it for a report of the process before it, which the kubelet takes back within a second or two.
+    async fn a_refuted_report_is_told(&self) -> Result<()> {
+        let nodes: Api<Node> = Api::all(self.lab.control_plane.admin());
+        let node = node("reported")?;
+        let ready = json!({"type": "Ready", "status": "Unknown", "reason": "PoweredOff"});
+        let report = Patch::Strategic(json!({"status": {"conditions": [ready]}}));
+        let refuted = r#"node_fencing_early_reports_refuted_total{policy="reported"} 1"#;
+        eventually("a report is refuted", LIMIT, async || {
+            let params = PatchParams::default();
+            nodes.patch_status(&node, &params, &report).await?;
+            let (_, metrics) = self.replicas[0].get("/metrics").await?;
+            ensure!(metrics.contains(refuted), "none is");
+            Ok(())
+        })
+        .await?;
+        let labels = [("policy", "reported")];
+        self.fires("NodeFencingEarlyReportRefuted", &labels).await
     }
 
     async fn the_rest_is_told(&self) -> Result<()> {
@@ -358,7 +378,7 @@ impl Scene {
 /// So many writes are lost when etcd is put back.
 const VERSIONS: u32 = 500;
 /// Alerts over an `increase`, and of what.
-const LOOK_BACK: [(&str, &str); 4] = [
+const LOOK_BACK: [(&str, &str); 5] = [
     (
         "NodeFencingReconcileErrors",
         "node_fencing_reconcile_errors_total",
@@ -371,5 +391,9 @@ const LOOK_BACK: [(&str, &str); 4] = [
     (
         "NodeFencingContradiction",
         "node_fencing_contradictions_total",
+    ),
+    (
+        "NodeFencingEarlyReportRefuted",
+        "node_fencing_early_reports_refuted_total",
     ),
 ];

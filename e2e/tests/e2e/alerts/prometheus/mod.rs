@@ -42,7 +42,7 @@ const fn row(alert: &'static str, wait: Option<&'static str>, cause: &'static st
 }
 
 /// Every alert of charts/node-fencing-operator/files/alerts.yaml.
-const ALERTS: [Row; 22] = [
+const ALERTS: [Row; 23] = [
     row(
         "NodeFencingStuck",
         Some("2s"),
@@ -67,6 +67,11 @@ const ALERTS: [Row; 22] = [
         "NodeFencingContradiction",
         None,
         "something renews the Lease of a node whose machine reads Off",
+    ),
+    row(
+        "NodeFencingEarlyReportRefuted",
+        None,
+        "somebody writes of a running node what the operator reports",
     ),
     row(
         "NodeFencingNodeStranded",

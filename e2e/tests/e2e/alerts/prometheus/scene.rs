@@ -19,9 +19,9 @@ use super::cause_of;
 use crate::replicas::standby_by;
 
 /// What befalls the nodes, by their numbers from 1; also the names of their policies.
-const CASES: [&str; 12] = [
+const CASES: [&str; 13] = [
     "stuck", "detach", "release", "approval", "storm", "ghost", "flapping", "refused", "silent",
-    "stranger", "twin", "spare",
+    "stranger", "twin", "spare", "reported",
 ];
 /// The label of a node that says which case it is.
 const CASE: &str = "lab/case";
@@ -74,6 +74,7 @@ fn policy(case: &str) -> (&'static str, Value) {
         ),
         "storm" => ("PowerOff", json!({"budget": {"minHealthy": "100%"}})),
         "flapping" => ("PowerOff", json!({})),
+        "reported" => ("ConfirmOnly", json!({"earlyDetection": "Enabled"})),
         _ => ("ConfirmOnly", json!({})),
     }
 }
@@ -84,6 +85,7 @@ impl Scene {
         let mut setup = Setup::new("prometheus", CASES.len()).alone();
         setup.labels = labels;
         let lab = Lab::start(setup).await?;
+        lab.grant("early-detection").await?;
         let proxy = lab.proxy()?;
         let leader = lab.operator_behind(&proxy).await?;
         let replicas = [leader, standby_by(&lab, Some(proxy.url())).await?];

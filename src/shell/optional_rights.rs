@@ -1,11 +1,12 @@
-//! May the operator delete Nodes and VolumeAttachments? Asked only while a policy, or an open NodeFence, wants it (`recovery.strategy:
-//! DeleteNode`).
+//! Has the operator the rights that few need? Asked only while a policy, or an open NodeFence, wants them: to delete Nodes and VolumeAttachments
+//! (`recovery.strategy: DeleteNode`), and to report Nodes early (`earlyDetection`).
 //!
-//! Nobody has these rights unless somebody gives them, and without them nothing is begun: a node that was claimed and turned off, and that
-//! nobody may delete then, would help no pod. What is known is kept when the API server does not answer.
+//! They are not granted unless somebody grants them, and without them nothing is begun: a node that was claimed and turned off, and that
+//! may not be deleted then, would help no pod. What is known is kept when the API server does not answer.
 
 use super::cache::{Caches, Change};
-use fencing_cluster::preflight::{self, DELETION_RIGHTS};
+use fencing_api::policy::EarlyDetection;
+use fencing_cluster::preflight::{self, DELETION_RIGHTS, EARLY_DETECTION_RIGHTS, Right};
 use fencing_core::support::deletes_nodes;
 use fencing_drivers::clock::since_boot;
 use kube::Client;
@@ -23,9 +24,32 @@ const RETRY: Duration = Duration::from_secs(5);
 /// How long the API server may take to answer.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// What is known of these rights. Cheap to clone; all clones are one.
-#[derive(Debug, Clone, Default)]
-pub struct Deletion(Arc<Mutex<Known>>);
+/// Rights that go together, and who wants them.
+#[derive(Debug)]
+struct Of {
+    what: &'static str,
+    rights: &'static [Right],
+    is_wanted: fn(&Caches) -> bool,
+}
+
+static DELETION: Of = Of {
+    what: "to delete Nodes and VolumeAttachments",
+    rights: DELETION_RIGHTS,
+    is_wanted: wants_deletion,
+};
+
+static EARLY_DETECTION: Of = Of {
+    what: "to report Nodes early",
+    rights: EARLY_DETECTION_RIGHTS,
+    is_wanted: wants_early_detection,
+};
+
+/// What is known of some rights. Cheap to clone; all clones are one.
+#[derive(Debug, Clone)]
+pub struct OptionalRights {
+    of: &'static Of,
+    known: Arc<Mutex<Known>>,
+}
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 enum Known {
@@ -38,10 +62,27 @@ enum Known {
     Lacks(String),
 }
 
-impl Deletion {
-    /// What is missing, in words; none: the operator may delete Nodes.
+impl OptionalRights {
+    /// To delete Nodes and VolumeAttachments.
+    #[must_use]
+    pub fn of_deletion() -> Self {
+        Self::of(&DELETION)
+    }
+
+    /// To report Nodes early.
+    #[must_use]
+    pub fn of_early_detection() -> Self {
+        Self::of(&EARLY_DETECTION)
+    }
+
+    fn of(of: &'static Of) -> Self {
+        let known = Arc::default();
+        Self { of, known }
+    }
+
+    /// What is missing, in words; none: all are granted.
     pub fn lacks(&self) -> Option<String> {
-        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.known.lock().unwrap_or_else(PoisonError::into_inner) {
             Known::Nothing => Some("its rights are being checked".to_owned()),
             Known::Granted => None,
             Known::Lacks(words) => Some(words.clone()),
@@ -50,10 +91,10 @@ impl Deletion {
 
     /// Asks, if anybody wants it. Says whether it is another answer than before, and when to ask again.
     pub async fn look(&self, client: &Client, caches: &Caches) -> (bool, Duration) {
-        if !is_wanted(caches) {
+        if !(self.of.is_wanted)(caches) {
             return (false, Duration::ZERO);
         }
-        let asked = preflight::missing_of(client, "", DELETION_RIGHTS);
+        let asked = preflight::missing_of(client, "", self.of.rights);
         let known = match timeout(ANSWER_TIME_MAX, asked).await {
             Ok(Ok(missing)) if missing.is_empty() => Known::Granted,
             Ok(Ok(missing)) => {
@@ -64,15 +105,16 @@ impl Deletion {
             failed => {
                 tracing::warn!(
                     ?failed,
-                    "the API server does not answer whether the operator may delete Nodes, asking again"
+                    rights = self.of.what,
+                    "the API server does not answer whether the operator has these rights, asking again"
                 );
                 return (false, RETRY);
             }
         };
-        let mut before = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let is_news = *before != known;
         if is_news {
-            tracing::info!(?known, "rights to delete Nodes and VolumeAttachments");
+            tracing::info!(?known, rights = self.of.what, "rights that a policy needs");
         }
         let pause = match known {
             Known::Granted => ASK_AGAIN,
@@ -98,12 +140,20 @@ impl Deletion {
     }
 }
 
-fn is_wanted(caches: &Caches) -> bool {
+fn wants_deletion(caches: &Caches) -> bool {
     let policies = caches.policies();
     policies
         .iter()
         .any(|it| deletes_nodes(&it.spec.procedure.recovery))
         || caches.has_fence(|it| !it.is_ended() && deletes_nodes(&it.spec.procedure.recovery))
+}
+
+/// Does a policy report nodes early?
+pub fn wants_early_detection(caches: &Caches) -> bool {
+    let policies = caches.policies();
+    policies
+        .iter()
+        .any(|it| it.spec.early_detection == EarlyDetection::Enabled)
 }
 
 #[cfg(test)]
@@ -143,7 +193,7 @@ mod tests {
         let (context, _watches) = cluster.watching();
         let caches = &context.caches;
         caches.policies.wait_until_ready().await.expect("policies");
-        let deletion = Deletion::default();
+        let deletion = OptionalRights::of_deletion();
         let (_, pause) = deletion.look(&context.writes, caches).await;
         let seen = cluster.server.seen();
         let asked = seen.iter().filter(|it| it.line.starts_with(REVIEWS));
