@@ -17,8 +17,13 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PostParams, Preconditions};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::fmt::Debug;
 use std::time::Duration;
+
+/// The subresource of the reports on an object.
+const STATUS: Option<&str> = Some("status");
 
 /// Sends a JSON Patch of a Node.
 pub async fn patch_node(context: &Context, patch: NodePatch) -> Reply {
@@ -30,12 +35,8 @@ pub async fn patch_node(context: &Context, patch: NodePatch) -> Reply {
     if let Some(reply) = barred(context, patch.valid_until) {
         return reply;
     }
-    let body = match json_patch(patch.operations) {
-        Ok(body) => body,
-        Err(reply) => return reply,
-    };
-    let api = Api::<SlimNode>::all(context.writes.clone());
-    reply(ask(api.patch(&patch.node, &patch_params(), &body)).await)
+    let nodes = Api::<SlimNode>::all(context.writes.clone());
+    send(&nodes, &patch.node, None, patch.operations).await
 }
 
 /// Sends a JSON Patch of a Node's status.
@@ -43,15 +44,11 @@ pub async fn patch_node_status(context: &Context, patch: NodePatch) -> Reply {
     if let Some(reply) = barred(context, patch.valid_until) {
         return reply;
     }
-    let body = match json_patch(patch.operations) {
-        Ok(body) => body,
-        Err(reply) => return reply,
-    };
-    let api = Api::<SlimNode>::all(context.writes.clone());
-    reply(ask(api.patch_status(&patch.node, &patch_params(), &body)).await)
+    let nodes = Api::<SlimNode>::all(context.writes.clone());
+    send(&nodes, &patch.node, STATUS, patch.operations).await
 }
 
-/// Sends a JSON Patch of a pod's status.
+/// Sends a JSON Patch of a pod's status, unless it is later than that (time since boot).
 pub async fn patch_pod_status(
     context: &Context,
     namespace: &str,
@@ -61,19 +58,26 @@ pub async fn patch_pod_status(
     if let Some(reply) = barred(context, Some(valid_until)) {
         return reply;
     }
-    let body = match json_patch(operations) {
-        Ok(body) => body,
-        Err(reply) => return reply,
-    };
-    let api = Api::<Pod>::namespaced(context.writes.clone(), namespace);
-    reply(ask(api.patch_status(name, &patch_params(), &body)).await)
+    let pods = Api::<Pod>::namespaced(context.writes.clone(), namespace);
+    send(&pods, name, STATUS, operations).await
 }
 
-fn json_patch(operations: Value) -> Result<Patch<()>, Reply> {
-    let operations = serde_json::from_value(operations);
-    operations
-        .map(Patch::Json)
-        .map_err(|error| Reply::NotSent(format!("the patch could not be built: {error}")))
+/// A JSON Patch of an object, or of this subresource of it.
+async fn send<K: Clone + DeserializeOwned + Debug>(
+    api: &Api<K>,
+    name: &str,
+    subresource: Option<&str>,
+    operations: Value,
+) -> Reply {
+    let body = match serde_json::from_value(operations) {
+        Ok(operations) => Patch::Json::<()>(operations),
+        Err(error) => return Reply::NotSent(format!("the patch could not be built: {error}")),
+    };
+    let params = patch_params();
+    reply(match subresource {
+        Some(part) => ask(api.patch_subresource(part, name, &params, &body)).await,
+        None => ask(api.patch(name, &params, &body)).await,
+    })
 }
 
 /// Writes the status of a NodeFence, by a merge patch that names the version it is for: what a superseded process has on its way

@@ -15,7 +15,7 @@ mod windows;
 use super::act;
 use super::context::Context;
 use super::draft::new_fence;
-use super::events::{Note, node_reference};
+use super::events::Note;
 use super::observe;
 use fencing_api::fence::NodeFence;
 use fencing_api::policy::NodeFencingPolicy;
@@ -319,14 +319,8 @@ impl Detector {
 
     /// An Event about a node that nothing is done to.
     fn tell(&self, node: &str, reason: &str, message: String) {
-        self.context.events.publish(Note {
-            regarding: node_reference(node),
-            related: None,
-            warning: true,
-            reason: reason.to_owned(),
-            action: "Fence".to_owned(),
-            message,
-        });
+        let note = Note::of_node(node, reason, message);
+        self.context.events.publish(note);
     }
 }
 

@@ -7,7 +7,7 @@ pub mod pods;
 mod report;
 
 use super::context::Context;
-use super::events::{Note, node_reference};
+use super::events::Note;
 use super::optional_rights::{OptionalRights, wants_early_detection};
 use fencing_api::policy::{EarlyDetection, FenceMode, NodeFencingPolicy};
 use fencing_cluster::slim::SlimLease;
@@ -238,7 +238,8 @@ impl Reporter {
                 return false;
             };
             let is_same = node.uid == reported.uid && node.boot_id == reported.boot_id;
-            let is_back = node.ready() == Ready::True && node.last_report() > reported.heartbeat.as_str();
+            let reports = node.last_report() > reported.heartbeat.as_str();
+            let is_back = node.ready() == Ready::True && reports;
             reported.stands |= node.reported_early;
             if is_same && is_back && reported.stands {
                 reported.stands = false;
@@ -265,14 +266,8 @@ fn is_left_alone(policy: &NodeFencingPolicy, node: &NodeView) -> bool {
 }
 
 fn tell(context: &Context, node: &str, reason: &str, message: String) {
-    context.events.publish(Note {
-        regarding: node_reference(node),
-        related: None,
-        warning: true,
-        reason: reason.to_owned(),
-        action: "Fence".to_owned(),
-        message,
-    });
+    let note = Note::of_node(node, reason, message);
+    context.events.publish(note);
 }
 
 #[cfg(test)]

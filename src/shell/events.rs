@@ -65,6 +65,20 @@ pub struct Note {
     pub message: String,
 }
 
+impl Note {
+    /// A warning about a Node.
+    pub fn of_node(node: &str, reason: &str, message: String) -> Self {
+        Self {
+            regarding: node_reference(node),
+            related: None,
+            warning: true,
+            reason: reason.to_owned(),
+            action: "Fence".to_owned(),
+            message,
+        }
+    }
+}
+
 /// An object of ours, as Events name it.
 pub fn reference<K: Resource<DynamicType = ()>>(metadata: &ObjectMeta) -> ObjectReference {
     ObjectReference {

@@ -168,8 +168,10 @@ fn seeds_of_disturbances_report_no_machine_that_runs() {
     assert!(found.silences() > 50 && found.reports() > 3, "{found}");
 }
 
+/// Not a check of its own: `seeds_of_disturbances_report_no_machine_that_runs` starts it once for each run, since a process has one virtual clock, and
+/// judges what it prints.
 #[test]
-#[ignore = "the other test runs it, in a process of its own"]
+#[ignore = "seeds_of_disturbances_report_no_machine_that_runs starts it, in a process of its own"]
 fn one_run_of_disturbances() {
     if let Ok(filter) = env::var("RUST_LOG") {
         let log = tracing_subscriber::fmt()

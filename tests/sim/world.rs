@@ -135,7 +135,7 @@ pub struct World {
     pub log: Log,
     /// The node that the operators run on.
     pub own_node: Option<String>,
-    /// Whoever asks more goes round in a circle.
+    /// More are those of a loop that does not end.
     pub requests_max: u32,
     machines: Arc<Mutex<BTreeMap<String, Machine>>>,
     switches: Arc<Mutex<Switches>>,
@@ -332,9 +332,7 @@ impl World {
             *requests
         };
         if count == self.requests_max {
-            self.violation(format!(
-                "L3: {count} requests: somebody goes round in a circle"
-            ));
+            self.violation(format!("L3: {count} requests: a loop does not end"));
         }
         count < self.requests_max
     }

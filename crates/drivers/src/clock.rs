@@ -61,6 +61,12 @@ pub fn wall() -> Timestamp {
     Timestamp::now()
 }
 
+/// The same as the API server prints a date: RFC 3339, whole seconds.
+#[must_use]
+pub fn date() -> String {
+    wall().strftime("%FT%TZ").to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -34,7 +34,7 @@ pub async fn turn_not_ready(context: &Context, node: &str) -> bool {
             return false;
         }
     };
-    let date = clock::wall().strftime("%FT%TZ").to_string();
+    let date = clock::date();
     let patches = pods.iter().filter_map(|pod| {
         let patch = patch(pod, node, &date)?;
         Some((pod.namespace()?, pod.name_any(), patch))

@@ -78,7 +78,7 @@ impl Reporter {
         let verdict = early::judge(&suspect, &brakes, clock::since_boot())?;
         let silent = clock::since_boot().saturating_sub(renewal.seen);
         let says = format!("{} reads Off", devices_off(&levels));
-        let date = date();
+        let date = clock::date();
         let Some(patch) = early::mark::unknown(&node, &says, &date, &verdict) else {
             return Ok(None);
         };
@@ -172,9 +172,4 @@ fn devices_off(levels: &[LevelSaid]) -> String {
     let off = devices.filter(|device| device.off.is_some());
     let names: Vec<&str> = off.map(|device| device.device.as_str()).collect();
     format!("FenceDevice {}", names.join(", "))
-}
-
-fn date() -> String {
-    let now = clock::wall();
-    now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -81,7 +81,7 @@ impl Round<'_> {
         let moment = Moment {
             now: clock::since_boot(),
             nonce,
-            date: clock::wall().strftime("%FT%TZ").to_string(),
+            date: clock::date(),
         };
         let decision = plan::step(&settings, &mut self.incident.memory, &observed, &moment);
         self.note_place(&settings, &decision, &observed);

@@ -72,7 +72,7 @@ impl AttachmentLists {
     }
 }
 
-/// Dropped while a list is under way, by a panic: whoever waits hears of it, and the next who asks begins anew.
+/// Dropped while a list is under way, by a panic: whoever waits hears of it, and the next round lists again.
 struct Broken<'a>(&'a AttachmentLists);
 
 impl Drop for Broken<'_> {
@@ -126,6 +126,6 @@ mod tests {
         lists.waiting().askers.push(("worker-1".to_owned(), sender));
         drop(Broken(&lists));
         assert!(answer.await.is_err());
-        assert!(!lists.waiting().under_way, "the next who asks begins anew");
+        assert!(!lists.waiting().under_way, "the next round lists again");
     }
 }

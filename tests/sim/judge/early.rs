@@ -48,7 +48,7 @@ impl State {
             machine.on && machine.boot_id(&name) == of_boot.1
         };
         let words = [
-            (!self.is_early, "nobody wants it to be reported"),
+            (!self.is_early, "no policy wants it to be reported"),
             (
                 (ready(old), ready(new)) != ("True", "Unknown"),
                 "its Ready is turned otherwise than from True to Unknown",

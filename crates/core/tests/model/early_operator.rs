@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 fn renewal(s: &State, missing: Option<Guard>) -> Renewal {
-    let mut renewal = renewals(s).of("worker-1").expect("it was told").clone();
+    let mut renewal = renewals(s).of("worker-1").expect("it was noted").clone();
     if missing == Some(Guard::Silence) {
         renewal.seen = ago(OLD);
     }

@@ -265,7 +265,7 @@ impl Event {
             Self::Reports => "the kubelet reports its boot ID and Ready=True",
             Self::RenewsLease => "the kubelet renews its Lease, and writes nothing else",
             Self::NotReady => {
-                "node-lifecycle has not heard of the kubelet, or somebody reports it early: Ready=Unknown"
+                "node-lifecycle has not heard of the kubelet, or it is reported early: Ready=Unknown"
             }
             Self::Detaches(false) => "the kubelet has unmounted the volume: it is detached",
             Self::Leaves => "the CSI driver detaches the volume whose VolumeAttachment was deleted",

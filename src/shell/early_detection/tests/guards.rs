@@ -11,7 +11,7 @@ async fn silent() -> Scene {
 }
 
 fn shared(scene: &mut Scene) -> &mut Context {
-    Arc::get_mut(&mut scene.reporter.context).expect("nobody else has it")
+    Arc::get_mut(&mut scene.reporter.context).expect("it is not shared")
 }
 
 #[tokio::test]

@@ -112,7 +112,7 @@ fn a_report_of_the_operators_own_node_and_one_that_nobody_wants_are_flagged() {
         let unwanted = Scene::on("b", false);
         dies(&unwanted);
         report(&unwanted, |_| {});
-        let words = format!("S24: a: nobody wants it to be reported ({OPERATOR})");
+        let words = format!("S24: a: no policy wants it to be reported ({OPERATOR})");
         assert_eq!(unwanted.world.broken(), [words]);
     });
 }

@@ -71,7 +71,7 @@ const ALERTS: [Row; 23] = [
     row(
         "NodeFencingEarlyReportRefuted",
         None,
-        "somebody writes of a running node what the operator reports",
+        "a running node is marked PoweredOff, as the operator would mark it",
     ),
     row(
         "NodeFencingNodeStranded",
