@@ -9,10 +9,10 @@ mod report;
 use super::context::Context;
 use super::events::Note;
 use super::optional_rights::{OptionalRights, wants_early_detection};
-use fencing_api::policy::{EarlyDetection, FenceMode, NodeFencingPolicy};
+use fencing_api::policy::{FenceMode, NodeFencingPolicy};
 use fencing_cluster::slim::SlimLease;
 use fencing_core::early::renewals::Renewals;
-use fencing_core::early::{Brakes, Obstacle, may_ask};
+use fencing_core::early::{Brakes, Obstacle, may_ask, wants_reports};
 use fencing_core::exclusions::exclusion;
 use fencing_core::observed::{NodeView, Ready};
 use fencing_core::select::governing;
@@ -148,7 +148,7 @@ impl Reporter {
         self.settle(&policies);
         let silent = self.silent(&policies, now);
         let (mut suspects, mut obstacles) = (BTreeSet::new(), BTreeMap::new());
-        for policy in policies.iter().filter(|it| is_early(it)) {
+        for policy in policies.iter().filter(|it| wants_reports(it)) {
             let nodes = silent.get(&policy.name_any()).into_iter().flatten();
             let count = nodes.clone().count();
             for node in nodes.filter(|node| !is_left_alone(policy, node)) {
@@ -253,10 +253,6 @@ impl Reporter {
             is_same
         });
     }
-}
-
-fn is_early(policy: &NodeFencingPolicy) -> bool {
-    policy.spec.early_detection == EarlyDetection::Enabled
 }
 
 /// Would no fence of this node begin?

@@ -5,8 +5,8 @@
 //! may not be deleted then, would help no pod. What is known is kept when the API server does not answer.
 
 use super::cache::{Caches, Change};
-use fencing_api::policy::EarlyDetection;
 use fencing_cluster::preflight::{self, DELETION_RIGHTS, EARLY_DETECTION_RIGHTS, Right};
+use fencing_core::early::wants_reports;
 use fencing_core::support::deletes_nodes;
 use fencing_drivers::clock::since_boot;
 use kube::Client;
@@ -150,10 +150,7 @@ fn wants_deletion(caches: &Caches) -> bool {
 
 /// Does a policy report nodes early?
 pub fn wants_early_detection(caches: &Caches) -> bool {
-    let policies = caches.policies();
-    policies
-        .iter()
-        .any(|it| it.spec.early_detection == EarlyDetection::Enabled)
+    caches.policies().iter().any(wants_reports)
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ pub mod renewals;
 
 use super::observed::{LeaseView, NodeView, Ready};
 use super::verification::Require;
+use fencing_api::policy::{EarlyDetection, NodeFencingPolicy};
 use renewals::Renewal;
 use std::time::Duration;
 
@@ -146,6 +147,11 @@ pub enum Obstacle {
     /// No level says that the machine is off.
     #[error("no level of devices reads Off twice of Node {0} and has read On just before")]
     NotOff(String),
+}
+
+/// Does the policy want its nodes to be reported early?
+pub fn wants_reports(policy: &NodeFencingPolicy) -> bool {
+    policy.spec.early_detection == EarlyDetection::Enabled
 }
 
 /// May the devices of this node be asked because its Lease is silent? What costs nothing to know is asked first.

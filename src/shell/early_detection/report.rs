@@ -1,13 +1,13 @@
 //! Reports one suspect, if all that is known of it allows that.
 
-use super::{Reported, Reporter, is_early, is_left_alone, tell};
+use super::{Reported, Reporter, is_left_alone, tell};
 use crate::shell::act;
 use crate::shell::found_off::Said;
 use crate::shell::knock::Knocked;
 use crate::shell::observe;
 use fencing_api::policy::{LevelRequirement, NodeFencingPolicy};
 use fencing_core::answer::Reply;
-use fencing_core::early::{self, DeviceSaid, LevelSaid, Obstacle, Suspect};
+use fencing_core::early::{self, DeviceSaid, LevelSaid, Obstacle, Suspect, wants_reports};
 use fencing_core::observed::{NodeView, Read};
 use fencing_core::protection::levels::{Devices, Judge};
 use fencing_core::select::governing;
@@ -55,7 +55,7 @@ impl Reporter {
         };
         let node = slim.view();
         let policy = governing(policies, &node).ok().flatten();
-        let policy = policy.filter(|it| is_early(it) && !is_left_alone(it, &node));
+        let policy = policy.filter(|it| wants_reports(it) && !is_left_alone(it, &node));
         let levels = policy.map(|policy| self.levels(policy, &node));
         let levels = levels.filter(|all| all.iter().any(LevelSaid::is_worth_a_question));
         let (Some(policy), Some(levels)) = (policy, levels) else {

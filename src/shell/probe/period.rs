@@ -1,8 +1,8 @@
 //! How often a device is probed.
 
 use fencing_api::device::FenceDevice;
-use fencing_api::policy::{EarlyDetection, NodeFencingPolicy};
-use fencing_core::early;
+use fencing_api::policy::NodeFencingPolicy;
+use fencing_core::early::{self, wants_reports};
 use fencing_core::observed::NodeView;
 use fencing_core::select::governing;
 use std::time::Duration;
@@ -14,9 +14,8 @@ pub(super) fn period(
     policies: &[NodeFencingPolicy],
 ) -> Duration {
     let period = Duration::from_secs(device.spec.probe.period_seconds.into());
-    let is_early = |it: &NodeFencingPolicy| it.spec.early_detection == EarlyDetection::Enabled;
-    let wants = policies.iter().any(is_early)
-        && governing(policies, node).is_ok_and(|policy| policy.is_some_and(is_early));
+    let wants = policies.iter().any(wants_reports)
+        && governing(policies, node).is_ok_and(|policy| policy.is_some_and(wants_reports));
     match wants {
         true => period.min(early::PROBE_PERIOD),
         false => period,

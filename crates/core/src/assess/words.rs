@@ -7,10 +7,9 @@ use super::super::support::unsupported;
 use super::super::window::{self, effective};
 use super::others::wants_recovery;
 use super::{Tally, World};
+use crate::early::wants_reports;
 use fencing_api::conditions::ConditionStatus::{self, False, True};
-use fencing_api::policy::{
-    EarlyDetection, FenceMode, NodeFencingPolicy, ReleaseMode, UnhealthyCondition,
-};
+use fencing_api::policy::{FenceMode, NodeFencingPolicy, ReleaseMode, UnhealthyCondition};
 use jiff::Timestamp;
 
 /// Kubernetes says `Ready=Unknown` only after this long, so a shorter wait on top of it is short (`--node-monitor-grace-period`,
@@ -216,7 +215,7 @@ fn warnings(policy: &NodeFencingPolicy, tally: &Tally<'_>, world: &World<'_>) ->
             hasty.status.as_str()
         ));
     }
-    if policy.spec.early_detection == EarlyDetection::Enabled {
+    if wants_reports(policy) {
         let lacks = world.lacks_early.map(|lacks| {
             format!(
                 "no node is reported early ({lacks}); set the chart's `rbac.earlyDetection`, or `earlyDetection: Disabled`"

@@ -21,9 +21,9 @@ use super::output::{Content, Form, forms, print, written};
 use super::time::time;
 use super::unfenced::World;
 use facts::Facts;
-use fencing_api::policy::{EarlyDetection, FenceMode};
+use fencing_api::policy::FenceMode;
 use fencing_cluster::slim::pod_view;
-use fencing_core::early::is_control_plane;
+use fencing_core::early::{is_control_plane, wants_reports};
 use fencing_core::observed::PodView;
 use fencing_core::support::deletes_nodes;
 use jiff::SignedDuration;
@@ -192,9 +192,8 @@ fn scene<'a>(facts: &'a Facts, judged: &Judged<'_>) -> pods::Scene<'a> {
 
 /// Would the operator report the node before Kubernetes notices? Its leader's own node it would not, nor one of the control plane.
 fn reports_early(facts: &Facts, judged: &Judged<'_>) -> bool {
-    let policy = judged.policy.map(|it| it.spec.early_detection);
     let is_leader = facts.replicas.is_some_and(|it| it.leader_is_here);
-    policy == Some(EarlyDetection::Enabled)
+    judged.policy.is_some_and(wants_reports)
         && judged.verdict.mode != Some(FenceMode::Observe)
         && !is_leader
         && !is_control_plane(&facts.node)
