@@ -1,7 +1,7 @@
 //! S24: each guard of the shell, by what happens without it.
 
 use super::*;
-use crate::shell::act::patch_node_status;
+use crate::shell::act::{patch_node_status, patch_pod_status};
 use crate::shell::observe;
 use fencing_core::answer::Reply;
 use fencing_core::taint::NodePatch;
@@ -172,4 +172,16 @@ async fn a_report_that_is_too_old_does_not_leave() {
     assert!(scene.written().is_empty());
     let reply = patch_node_status(context, patch(now + Duration::from_secs(60))).await;
     assert_eq!(reply, Reply::Done);
+}
+
+/// S24: what was listed of the pods is as old by then as a new boot may be.
+#[tokio::test]
+async fn a_pod_is_not_turned_late() {
+    let scene = silent().await;
+    let past = clock::since_boot().saturating_sub(Duration::from_millis(1));
+    let context = &scene.reporter.context;
+    let reply = patch_pod_status(context, "shop", "web", (json!([]), past)).await;
+    assert!(matches!(reply, Reply::NotSent(_)), "{reply:?}");
+    let seen = scene.cluster.server.seen();
+    assert!(!seen.iter().any(|it| it.line.starts_with("PATCH")));
 }
