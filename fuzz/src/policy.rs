@@ -80,7 +80,7 @@ fn judge_policy(policy: NodeFencingPolicy) {
     );
     let status = assess(&World {
         policies: &policies,
-        nodes: &nodes,
+        nodes: &nodes.each_ref(),
         devices: &[],
         fences: &[],
         attached: &BTreeMap::new(),

@@ -11,20 +11,19 @@ mod objects;
 
 use self::attached::Attached;
 use super::revision::Revision;
-use super::tampered::keep_other_writers;
+use super::tampered::keeping_other_writers;
 use fencing_api::device::FenceDevice;
 use fencing_api::fence::NodeFence;
 use fencing_api::policy::NodeFencingPolicy;
 use fencing_cluster::client::AskError;
-use fencing_cluster::slim::{SlimAttachment, SlimNode};
-use fencing_core::observed::NodeView;
+use fencing_cluster::slim::{CachedAttachment, CachedNode, SlimAttachment, SlimNode};
 use fencing_drivers::clock;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use kube::core::DeserializeGuard;
-use kube::runtime::reflector::{self, Store};
+use kube::runtime::reflector::{self, Lookup, Store};
 use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -60,10 +59,10 @@ pub enum Change {
 /// The stores.
 #[derive(Clone)]
 pub struct Caches {
-    /// All Nodes, slim.
-    pub nodes: Store<SlimNode>,
-    /// All VolumeAttachments, slim.
-    pub attachments: Store<SlimAttachment>,
+    /// All Nodes.
+    pub nodes: Store<CachedNode>,
+    /// All VolumeAttachments.
+    pub attachments: Store<CachedAttachment>,
     /// All NodeFences, those that cannot be decoded included.
     pub fences: Store<DeserializeGuard<NodeFence>>,
     /// All FenceDevices, those that cannot be decoded included.
@@ -108,32 +107,32 @@ impl Caches {
         let (seen, attached) = (revision.clone(), Attached::default());
         let nodes = watches.start(
             "Node",
-            SlimNode::trim,
-            |node: &SlimNode| Change::Node(name(node)),
+            |node: SlimNode| CachedNode::from(node),
+            |node: &CachedNode| Change::Node(name(node)),
             move |event| note_version(&seen, event),
         );
         let index = attached.clone();
         let attachments = watches.start(
             "VolumeAttachment",
-            SlimAttachment::trim,
-            |attachment: &SlimAttachment| Change::Attachment(attachment.spec.node_name.clone()),
+            |attachment: SlimAttachment| CachedAttachment::from(attachment),
+            |attachment: &CachedAttachment| Change::Attachment(attachment.node.clone()),
             move |event| index.note(event),
         );
         let fences = watches.start(
             "NodeFence",
-            keep_other_writers,
+            keeping_other_writers,
             |fence: &DeserializeGuard<NodeFence>| Change::Fence(name(fence)),
             |_| {},
         );
         let devices = watches.start(
             "FenceDevice",
-            keep_other_writers,
+            keeping_other_writers,
             |device: &DeserializeGuard<FenceDevice>| Change::Device(name(device)),
             |_| {},
         );
         let policies = watches.start(
             "NodeFencingPolicy",
-            keep_other_writers,
+            keeping_other_writers,
             |policy: &DeserializeGuard<NodeFencingPolicy>| Change::Policy(name(policy)),
             |_| {},
         );
@@ -190,37 +189,29 @@ impl Caches {
     }
 
     /// The Node, as the cache has it.
-    pub fn node(&self, name: &str) -> Option<Arc<SlimNode>> {
+    pub fn node(&self, name: &str) -> Option<Arc<CachedNode>> {
         self.nodes.get(&reflector::ObjectRef::new(name))
     }
 
     /// The name of some Node, if there is one.
     pub fn any_node(&self) -> Option<String> {
-        self.nodes.state().first()?.metadata.name.clone()
+        Some(name(&**self.nodes.state().first()?))
     }
 
     /// The names of all Nodes.
     pub fn node_names(&self) -> BTreeSet<String> {
         let nodes = self.nodes.state();
-        nodes.iter().map(|node| node.name_any()).collect()
-    }
-
-    /// All Nodes, as the core sees them.
-    pub fn node_views(&self) -> Vec<NodeView> {
-        let nodes = self.nodes.state();
-        nodes.iter().map(|node| node.view()).collect()
+        nodes.iter().map(|node| node.view.name.clone()).collect()
     }
 
     /// The Nodes that the operator itself has reported (`earlyDetection`), and whose kubelets have not reported since.
-    pub fn reported_early(&self) -> Vec<NodeView> {
-        let nodes = self.nodes.state();
-        let reported = nodes.iter().filter(|node| node.is_reported_early());
-        reported.map(|node| node.view()).collect()
+    pub fn reported_early(&self) -> Vec<Arc<CachedNode>> {
+        self.nodes.state_filter(|node| node.view.reported_early)
     }
 }
 
-fn name<K: Resource>(object: &K) -> String {
-    object.meta().name.clone().unwrap_or_default()
+fn name<K: Lookup>(object: &K) -> String {
+    object.name().unwrap_or_default().into_owned()
 }
 
 /// Starts watches that share everything but their kind.
@@ -233,16 +224,17 @@ struct Watches<'a> {
 }
 
 impl Watches<'_> {
-    fn start<K>(
+    /// `keep` is what the store has of each object.
+    fn start<K, V>(
         &mut self,
         kind: &'static str,
-        trim: fn(&mut K),
-        change: impl Fn(&K) -> Change + Send + 'static,
-        note: impl Fn(&Event<K>) + Send + 'static,
-    ) -> Store<K>
+        keep: fn(K) -> V,
+        change: impl Fn(&V) -> Change + Send + 'static,
+        note: impl Fn(&Event<V>) + Send + 'static,
+    ) -> Store<V>
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-        K::DynamicType: Hash + Eq,
+        V: Lookup<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
     {
         let (store, writer) = reflector::store();
         let config = watcher::Config::default().timeout(WATCH_SECONDS_MAX);
@@ -251,7 +243,7 @@ impl Watches<'_> {
         let revision = self.revision.clone();
         let is_old = move || old_or_back(&revision);
         let objects = listed_anew(is_old, move || watcher(api.clone(), config.clone()))
-            .modify(trim)
+            .map_ok(move |event| map_event(event, keep))
             .inspect_ok(move |event| {
                 // It comes before any request.
                 if !matches!(event, Event::Init) {
@@ -267,10 +259,23 @@ impl Watches<'_> {
     }
 }
 
-/// S18: a Node that is read later is no older than this.
-fn note_version<K: Resource>(revision: &Revision, event: &Event<K>) {
+fn map_event<K, V>(event: Event<K>, keep: fn(K) -> V) -> Event<V> {
     match event {
-        Event::Apply(node) | Event::InitApply(node) => revision.saw_node(node.meta()),
+        Event::Apply(object) => Event::Apply(keep(object)),
+        Event::Delete(object) => Event::Delete(keep(object)),
+        Event::Init => Event::Init,
+        Event::InitApply(object) => Event::InitApply(keep(object)),
+        Event::InitDone => Event::InitDone,
+    }
+}
+
+/// S18: a Node that is read later is no older than this.
+fn note_version(revision: &Revision, event: &Event<CachedNode>) {
+    match event {
+        Event::Apply(node) | Event::InitApply(node) => {
+            let node = &node.view;
+            revision.saw_node(&node.name, &node.uid, &node.resource_version);
+        }
         Event::Delete(node) => revision.forget_node(&name(node)),
         Event::Init | Event::InitDone => {}
     }
@@ -306,8 +311,7 @@ async fn tell<K>(
     changes: mpsc::UnboundedSender<Change>,
     change: impl Fn(&K) -> Change + Send,
 ) where
-    K: Resource<DynamicType = ()> + Clone + 'static,
-    K::DynamicType: Hash + Eq,
+    K: Lookup<DynamicType = ()> + Clone + 'static,
 {
     let mut listed = BTreeSet::new();
     let mut events = std::pin::pin!(events);
@@ -381,9 +385,10 @@ mod tests {
         }
     }
 
-    fn node(name: &str) -> SlimNode {
+    fn node(name: &str) -> CachedNode {
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
-        serde_json::from_value(node).expect("a Node")
+        let node: SlimNode = serde_json::from_value(node).expect("a Node");
+        CachedNode::from(node)
     }
 
     /// S18: a Node that is read is compared with the newest that was shown, whatever the store has by then.
@@ -391,12 +396,12 @@ mod tests {
     fn the_versions_of_nodes_that_a_watch_shows_are_kept_until_they_are_deleted() {
         let version = |number: &str| {
             let mut node = node("a");
-            node.metadata.uid = Some("uid-1".to_owned());
-            node.metadata.resource_version = Some(number.to_owned());
+            node.view.uid = "uid-1".to_owned();
+            node.view.resource_version = number.to_owned();
             node
         };
         let revision = Revision::default();
-        let newest = |event: Event<SlimNode>| {
+        let newest = |event: Event<CachedNode>| {
             note_version(&revision, &event);
             revision.node("a").map(|(_, newest)| newest)
         };
@@ -408,11 +413,11 @@ mod tests {
     }
 
     /// What is told of these events of a watch.
-    async fn told(events: Vec<Event<SlimNode>>) -> Vec<Change> {
+    async fn told(events: Vec<Event<CachedNode>>) -> Vec<Change> {
         let (store, writer) = reflector::store();
         let events = reflector::reflector(writer, stream::iter(events.into_iter().map(Ok)));
         let (changes, mut changed) = mpsc::unbounded_channel();
-        tell("Node", events, store, changes, |it: &SlimNode| {
+        tell("Node", events, store, changes, |it: &CachedNode| {
             Change::Node(name(it))
         })
         .await;

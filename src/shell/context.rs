@@ -78,8 +78,8 @@ impl Context {
         device: &FenceDevice,
         node: &str,
     ) -> Result<Arc<dyn FenceDriver>, String> {
-        let known = self.caches.node(node).map(|it| it.view());
-        if !control::may_log_in(device, known.as_ref()) {
+        let known = self.caches.node(node);
+        if !control::may_log_in(device, known.as_deref().map(|it| &it.view)) {
             return Err(format!(
                 "this FenceDevice has not answered for Node {node} while it was Ready, so its Secret is not used; create a FenceDevice with `nodeName: {node}`"
             ));

@@ -11,7 +11,6 @@ use super::marks::{Marks, mark};
 use super::undecodable::Undecodable;
 use super::wakes::Reason;
 use fencing_api::fence::NodeFence;
-use fencing_cluster::slim::SlimNode;
 use fencing_core::select;
 use fencing_drivers::clock;
 use futures::{Stream, StreamExt};
@@ -175,8 +174,8 @@ async fn changed(
 ) -> Option<Which> {
     match &change {
         Change::Node(node) => {
-            let version = |node: &SlimNode| node.metadata.resource_version.clone();
-            let version = context.caches.node(node).and_then(|node| version(&node));
+            let cached = context.caches.node(node);
+            let version = cached.map(|it| it.view.resource_version.clone());
             let reason = version.map_or(Reason::Other, Reason::Node);
             wake(context, &reason, |fence| fence.spec.node_name == *node);
             detector.node_changed(node).await;
@@ -209,7 +208,7 @@ async fn changed(
             };
             let serves = |node: &str| {
                 let node = context.caches.node(node);
-                node.is_none_or(|node| select::serves(device, &node.view()))
+                node.is_none_or(|node| select::serves(device, &node.view))
             };
             wake(context, &Reason::Other, |fence| {
                 serves(&fence.spec.node_name)

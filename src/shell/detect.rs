@@ -19,7 +19,6 @@ use super::events::Note;
 use super::observe;
 use fencing_api::fence::NodeFence;
 use fencing_api::policy::NodeFencingPolicy;
-use fencing_cluster::slim::SlimNode;
 use fencing_core::answer::Reply;
 use fencing_core::delay::{self, LastFence, Now, Since, Start};
 use fencing_core::exclusions::exclusion;
@@ -29,6 +28,7 @@ use fencing_core::protection::{Facts, Obstacle, at_opening, outlook};
 use fencing_core::select::{Onsets, fenceable, first_due, governing};
 use fencing_core::support::unsupported;
 use fencing_drivers::clock;
+use jiff::Timestamp;
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -90,26 +90,25 @@ impl Detector {
             self.context.stranded.forget(name);
             return;
         };
-        let version = node.metadata.resource_version.as_deref();
-        self.context.revision.saw(version);
-        let view = node.view();
-        self.note_start(&node, &view);
+        let view = &node.view;
+        self.context.revision.saw(Some(&view.resource_version));
+        self.note_start(view, node.created);
         self.onsets
             .entry(name.to_owned())
             .or_default()
-            .note(&view, clock::since_boot());
-        self.tidy(&view).await;
+            .note(view, clock::since_boot());
+        self.tidy(view).await;
         let policies = self.context.caches.policies();
-        self.schedule(&view, &policies);
+        self.schedule(view, &policies);
         self.run_due().await;
     }
 
     /// Policies or NodeFences have changed: every deadline may be another.
     pub async fn all_changed(&mut self) {
         let policies = self.context.caches.policies();
-        for view in self.context.caches.node_views() {
-            self.tidy(&view).await;
-            self.schedule(&view, &policies);
+        for node in self.context.caches.nodes.state() {
+            self.tidy(&node.view).await;
+            self.schedule(&node.view, &policies);
         }
         self.watch_windows();
         self.run_due().await;
@@ -143,10 +142,9 @@ impl Detector {
     }
 
     /// Takes note of when the node joined and booted.
-    fn note_start(&mut self, node: &SlimNode, view: &NodeView) {
+    fn note_start(&mut self, view: &NodeView, created: Option<Timestamp>) {
         let now = now();
-        let created = node.metadata.creation_timestamp.as_ref();
-        let created = created.map_or(now.wall, |created| created.0);
+        let created = created.unwrap_or(now.wall);
         self.starts
             .entry(view.name.clone())
             .or_insert_with(|| Start::first(view, created, now))
@@ -250,7 +248,7 @@ impl Detector {
         let node = match observe::node(&self.context, name).await {
             Read::Present(node) => {
                 let view = node.view();
-                self.note_start(&node, &view);
+                self.note_start(&view, node.created());
                 view
             }
             Read::Absent => return true,

@@ -197,14 +197,14 @@ impl Devices {
 
     /// Compares all devices with each other, and returns the devices for which the outcome has changed. Until this has been
     /// done once, no device is believed. Keys that none of them needs are dropped, and what was learned of others.
-    pub fn survey(&self, devices: &[&FenceDevice], nodes: &[NodeView]) -> BTreeSet<String> {
+    pub fn survey(&self, devices: &[&FenceDevice], nodes: &[&NodeView]) -> BTreeSet<String> {
         self.maker.keyring.keep_those_of(devices);
         self.maker.note_versions(devices);
         self.maker.note_nodes(nodes);
         let wires = wires(devices, nodes);
         let targets = wires.iter().flat_map(|wire| &wire.targets);
         self.maker.pasts.keep_those_of(targets);
-        let found = identity::duplicates(&wires, &identity::reports(nodes));
+        let found = identity::duplicates(&wires, &identity::reports(nodes.iter().copied()));
         let survey = Survey {
             duplicates: found.clone(),
             wires,
@@ -259,10 +259,10 @@ fn group_name(group: &str) -> String {
 const TURNS_KEPT: usize = 1024;
 
 /// Every (device, node) pair of the cluster, as far as it can be told from the objects alone.
-fn wires(devices: &[&FenceDevice], nodes: &[NodeView]) -> Vec<Wire> {
+fn wires(devices: &[&FenceDevice], nodes: &[&NodeView]) -> Vec<Wire> {
     let by_name: HashMap<&str, &NodeView> = nodes
         .iter()
-        .map(|node| (node.name.as_str(), node))
+        .map(|node| (node.name.as_str(), *node))
         .collect();
     let mut wires = Vec::new();
     for device in devices {
@@ -297,7 +297,8 @@ fn wires(devices: &[&FenceDevice], nodes: &[NodeView]) -> Vec<Wire> {
                 .filter_map(|name| id(by_name.get(name.as_str())?));
             let ids: HashSet<String> = ids.filter(|id| !id.is_empty()).collect();
             let is_named = |node: &&NodeView| id(node).is_some_and(|id| ids.contains(&id));
-            let others = nodes.iter().filter(|node| !own.contains(&node.name));
+            let others = nodes.iter().copied();
+            let others = others.filter(|node| !own.contains(&node.name));
             wires.extend(
                 others
                     .filter(is_named)

@@ -10,7 +10,7 @@ use super::context::Context;
 use super::events::Note;
 use super::optional_rights::{OptionalRights, wants_early_detection};
 use fencing_api::policy::{FenceMode, NodeFencingPolicy};
-use fencing_cluster::slim::SlimLease;
+use fencing_cluster::slim::{CachedNode, SlimLease};
 use fencing_core::early::renewals::Renewals;
 use fencing_core::early::{Brakes, Obstacle, may_ask, wants_reports};
 use fencing_core::exclusions::exclusion;
@@ -71,6 +71,9 @@ struct Reported {
     /// It landed, and no living kubelet has taken it back.
     stands: bool,
 }
+
+/// Nodes by the name of the policy that governs them.
+type ByPolicy = BTreeMap<String, Vec<Arc<CachedNode>>>;
 
 impl Reporter {
     fn of(context: Arc<Context>) -> Self {
@@ -150,6 +153,7 @@ impl Reporter {
         let (mut suspects, mut obstacles) = (BTreeSet::new(), BTreeMap::new());
         for policy in policies.iter().filter(|it| wants_reports(it)) {
             let nodes = silent.get(&policy.name_any()).into_iter().flatten();
+            let nodes = nodes.map(|node| &node.view);
             let count = nodes.clone().count();
             for node in nodes.filter(|node| !is_left_alone(policy, node)) {
                 match may_ask(node, &self.brakes(policy, node, count)) {
@@ -167,18 +171,14 @@ impl Reporter {
     }
 
     /// The nodes of each policy that are silent beside Ready=True.
-    fn silent(
-        &self,
-        policies: &[NodeFencingPolicy],
-        now: Duration,
-    ) -> BTreeMap<String, Vec<NodeView>> {
+    fn silent(&self, policies: &[NodeFencingPolicy], now: Duration) -> ByPolicy {
         let caches = &self.context.caches;
         let silent = self.renewals.silent(now).map(|(name, _)| name);
-        let silent = silent.filter_map(|name| Some(caches.node(name)?.view()));
-        let silent = silent.filter(|node| node.ready() == Ready::True);
-        let mut by_policy: BTreeMap<String, Vec<NodeView>> = BTreeMap::new();
+        let silent = silent.filter_map(|name| caches.node(name));
+        let silent = silent.filter(|node| node.view.ready() == Ready::True);
+        let mut by_policy = ByPolicy::new();
         for node in silent {
-            if let Ok(Some(policy)) = governing(policies, &node) {
+            if let Ok(Some(policy)) = governing(policies, &node.view) {
                 by_policy.entry(policy.name_any()).or_default().push(node);
             }
         }
@@ -220,8 +220,9 @@ impl Reporter {
     fn settle(&mut self, policies: &[NodeFencingPolicy]) {
         let context = &self.context;
         for node in context.caches.reported_early() {
+            let node = &node.view;
             if !self.reported.contains_key(&node.name) {
-                let policy = governing(policies, &node).ok().flatten();
+                let policy = governing(policies, node).ok().flatten();
                 let reported = Reported {
                     uid: node.uid.clone(),
                     boot_id: node.boot_id.clone(),
@@ -234,9 +235,10 @@ impl Reporter {
             }
         }
         self.reported.retain(|name, reported| {
-            let Some(node) = context.caches.node(name).map(|node| node.view()) else {
+            let Some(node) = context.caches.node(name) else {
                 return false;
             };
+            let node = &node.view;
             let is_same = node.uid == reported.uid && node.boot_id == reported.boot_id;
             let reports = node.last_report() > reported.heartbeat.as_str();
             let is_back = node.ready() == Ready::True && reports;

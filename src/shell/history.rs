@@ -32,7 +32,7 @@ async fn clear(context: &Context) {
         return;
     }
     let (policies, fences) = (context.caches.policies(), context.caches.fences());
-    let node = |name: &str| context.caches.node(name).map(|node| node.view());
+    let node = |name: &str| context.caches.node(name).map(|node| node.view.clone());
     for fence in surplus(&policies, &fences, &node, clock::wall())
         .into_iter()
         .take(DELETIONS_MAX)

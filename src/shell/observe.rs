@@ -33,7 +33,11 @@ pub async fn node(context: &Context, name: &str) -> Read<SlimNode> {
     let seen = context.revision.node(name);
     let node = get(Api::<SlimNode>::all(context.reads.clone()), name).await;
     if let Read::Present(node) = &node {
-        context.revision.note_node(seen, &node.metadata);
+        let meta = &node.metadata;
+        let version = meta.resource_version.as_deref().unwrap_or_default();
+        context
+            .revision
+            .note_node(seen, meta.uid.as_deref().unwrap_or_default(), version);
     }
     node
 }
@@ -130,7 +134,10 @@ impl Reads {
             starting: self.others.starting.or(others.starting),
             attachments: self.others.attachments.or(others.attachments),
             volumes: self.others.volumes.or(others.volumes),
-            attachments_cached: cached.iter().map(|attachment| attachment.view()).collect(),
+            attachments_cached: cached
+                .iter()
+                .map(|attachment| attachment.view.clone())
+                .collect(),
             tolerated_volumes,
             kubelet_answers,
             evidence,

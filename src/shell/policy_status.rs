@@ -19,6 +19,7 @@ use fencing_cluster::client::{AskError, ask, patch_params};
 use fencing_core::assess::others::{Attached, Served, signs};
 use fencing_core::assess::{Assessment, World, assess, counted};
 use fencing_core::exclusions::next_expiry;
+use fencing_core::observed::NodeView;
 use fencing_core::window::{mode, next_change};
 use fencing_drivers::clock::Clock;
 use fencing_drivers::targets;
@@ -137,11 +138,12 @@ impl PolicyStatuses {
     fn matters(&self, change: Change, marks: &mut Marks) -> bool {
         let current = match &change {
             Change::Node(name) => self.context.caches.node(name).map(|node| {
-                let conditions = node.status.conditions.iter().flatten();
+                let node = &node.view;
+                let conditions = node.conditions.iter();
                 let conditions: Vec<_> = conditions
-                    .map(|condition| (&condition.type_, &condition.status))
+                    .map(|condition| (&condition.kind, &condition.status))
                     .collect();
-                mark((&node.metadata.labels, conditions, signs(&node.view())))
+                mark((&node.labels, conditions, signs(node)))
             }),
             Change::Device(name) => self.context.caches.device(name).map(|device| {
                 let status = device.status.as_ref();
@@ -211,7 +213,8 @@ impl PolicyStatuses {
             .iter()
             .filter_map(|guard| guard.0.as_ref().ok())
             .collect();
-        let nodes = self.context.caches.node_views();
+        let nodes = self.context.caches.nodes.state();
+        let nodes: Vec<&NodeView> = nodes.iter().map(|node| &node.view).collect();
         let now = self.clock.wall();
         let mut assessment = assess(&World {
             policies,
@@ -240,13 +243,13 @@ impl PolicyStatuses {
     fn attached(&self) -> Attached {
         let mut attached = Attached::new();
         for attachment in self.context.caches.attachments.state() {
-            let spec = &attachment.spec;
-            let known = attached.get(&spec.attacher);
-            if known.is_some_and(|nodes| nodes.contains(&spec.node_name)) {
+            let (attacher, node) = (&attachment.view.attacher, &attachment.node);
+            let known = attached.get(attacher);
+            if known.is_some_and(|nodes| nodes.contains(node)) {
                 continue;
             }
-            let nodes: &mut BTreeSet<String> = attached.entry(spec.attacher.clone()).or_default();
-            nodes.insert(spec.node_name.clone());
+            let nodes: &mut BTreeSet<String> = attached.entry(attacher.clone()).or_default();
+            nodes.insert(node.clone());
         }
         attached
     }

@@ -1,6 +1,5 @@
 //! Has the cluster gone back in time?
 
-use kube::api::ObjectMeta;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -57,17 +56,17 @@ impl Revision {
     }
 
     /// Takes note of a Node that a watch has shown. It may be an old one, but it has been.
-    pub fn saw_node(&self, node: &ObjectMeta) {
-        let (Some(name), Some((uid, version))) = (&node.name, version_of(node)) else {
+    pub fn saw_node(&self, name: &str, uid: &str, version: &str) {
+        let Ok(version) = version.parse::<u64>() else {
             return;
         };
         let mut state = self.lock();
-        let known = state.nodes.entry(name.clone()).or_default();
+        let known = state.nodes.entry(name.to_owned()).or_default();
         let newest = match known.0 == uid {
             true => version.max(known.1),
             false => version,
         };
-        *known = (uid, newest);
+        *known = (uid.to_owned(), newest);
     }
 
     /// The Node is gone.
@@ -81,8 +80,8 @@ impl Revision {
     }
 
     /// Takes note of a Node that was read by quorum, and asked for when `seen` was known of it.
-    pub fn note_node(&self, seen: Option<(String, u64)>, node: &ObjectMeta) {
-        if let (Some((of, before)), Some((uid, now))) = (seen, version_of(node))
+    pub fn note_node(&self, seen: Option<(String, u64)>, uid: &str, version: &str) {
+        if let (Some((of, before)), Ok(now)) = (seen, version.parse())
             && of == uid
         {
             self.compare(before, now);
@@ -117,24 +116,9 @@ impl Revision {
     }
 }
 
-/// Its uid and its version.
-fn version_of(meta: &ObjectMeta) -> Option<(String, u64)> {
-    let version = meta.resource_version.as_ref()?.parse().ok()?;
-    Some((meta.uid.clone()?, version))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn node(uid: &str, version: &str) -> ObjectMeta {
-        ObjectMeta {
-            name: Some("worker-1".to_owned()),
-            uid: Some(uid.to_owned()),
-            resource_version: Some(version.to_owned()),
-            ..ObjectMeta::default()
-        }
-    }
 
     /// S18: `--bump-revision` raises the versions of lists, and those of no object.
     #[test]
@@ -142,25 +126,25 @@ mod tests {
         let revision = Revision::default();
         let read = |uid: &str, version: &str| {
             let seen = revision.node("worker-1");
-            revision.note_node(seen, &node(uid, version));
+            revision.note_node(seen, uid, version);
             revision.frozen()
         };
         assert_eq!(read("uid-1", "50"), None);
-        revision.saw_node(&node("uid-1", "120"));
+        revision.saw_node("worker-1", "uid-1", "120");
         // A watch that begins anew may tell of the past.
-        revision.saw_node(&node("uid-1", "90"));
+        revision.saw_node("worker-1", "uid-1", "90");
         assert_eq!(revision.node("worker-1"), Some(("uid-1".to_owned(), 120)));
         assert_eq!(read("uid-1", "120"), None);
         // It was asked for before the watch has shown a newer one.
         let seen = revision.node("worker-1");
-        revision.saw_node(&node("uid-1", "130"));
-        revision.note_node(seen, &node("uid-1", "125"));
+        revision.saw_node("worker-1", "uid-1", "130");
+        revision.note_node(seen, "uid-1", "125");
         assert_eq!(revision.frozen(), None);
         // Another Node of its name, and one that is gone.
         assert_eq!(read("uid-2", "100"), None);
         revision.forget_node("worker-1");
         assert_eq!(read("uid-1", "100"), None);
-        revision.saw_node(&node("uid-1", "130"));
+        revision.saw_node("worker-1", "uid-1", "130");
         let words = read("uid-1", "100").unwrap_or_default();
         assert!(words.contains("130") && words.contains("100"), "{words}");
     }

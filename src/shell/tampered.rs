@@ -17,7 +17,7 @@ use kube::core::DeserializeGuard;
 const NAME_BYTES_MAX: usize = 64;
 
 /// Leaves of the managed fields only who else has written the status, and when: the rest is most of an object in a cache.
-pub fn keep_other_writers<K: Resource>(object: &mut K) {
+pub fn keeping_other_writers<K: Resource>(mut object: K) -> K {
     let entries = object.meta_mut().managed_fields.take().unwrap_or_default();
     let others = entries.into_iter().filter(is_of_another).map(|entry| {
         let fields_v1 = None;
@@ -25,6 +25,7 @@ pub fn keep_other_writers<K: Resource>(object: &mut K) {
     });
     let others: Vec<_> = others.collect();
     object.meta_mut().managed_fields = (!others.is_empty()).then_some(others);
+    object
 }
 
 fn is_of_another(entry: &ManagedFieldsEntry) -> bool {
@@ -100,14 +101,13 @@ mod tests {
 
     /// As the cache has it.
     fn fence(entries: &[Value]) -> DeserializeGuard<NodeFence> {
-        let mut guard = serde_json::from_value(json!({
+        let guard = serde_json::from_value(json!({
             "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence",
             "metadata": {"name": "w1-1", "uid": "u", "managedFields": entries},
             "spec": {"nodeName": "w1", "trigger": {"type": "NodeCondition"}},
         }))
         .expect("a NodeFence");
-        keep_other_writers(&mut guard);
-        guard
+        keeping_other_writers(guard)
     }
 
     const THEN: &str = "2026-11-21T01:00:00Z";

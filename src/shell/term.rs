@@ -197,8 +197,7 @@ impl Replica {
         if let Change::Node(name) = change
             && let Some(node) = self.caches.node(name)
         {
-            let version = node.metadata.resource_version.as_deref();
-            self.revision.saw(version);
+            self.revision.saw(Some(&node.view.resource_version));
         }
     }
 

@@ -30,7 +30,7 @@ pub struct World<'a> {
     /// All policies.
     pub policies: &'a [NodeFencingPolicy],
     /// All Nodes.
-    pub nodes: &'a [NodeView],
+    pub nodes: &'a [&'a NodeView],
     /// All devices.
     pub devices: &'a [&'a FenceDevice],
     /// All NodeFences, ended ones included.
@@ -91,7 +91,7 @@ pub fn assess(world: &World<'_>) -> Assessment {
     };
     let mut tallies: BTreeMap<&str, Tally<'_>> = BTreeMap::new();
     let mut assessment = Assessment::default();
-    for node in world.nodes {
+    for &node in world.nodes {
         match governing(world.policies, node) {
             Ok(None) => {}
             Ok(Some(policy)) => {

@@ -1,7 +1,7 @@
 //! Which VolumeAttachments a node has: every round of an incident asks, and a large cluster has tens of thousands to look through.
 
 use super::name;
-use fencing_cluster::slim::SlimAttachment;
+use fencing_cluster::slim::CachedAttachment;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher::Event;
 use std::collections::{BTreeSet, HashMap};
@@ -22,12 +22,12 @@ struct Index {
 
 impl Attached {
     /// Takes note of what the watch tells.
-    pub fn note(&self, event: &Event<SlimAttachment>) {
+    pub fn note(&self, event: &Event<CachedAttachment>) {
         let mut index = self.index();
         match event {
             Event::Apply(attachment) => add(&mut index.by_node, attachment),
             Event::Delete(attachment) => {
-                let node = &attachment.spec.node_name;
+                let node = &attachment.node;
                 if let Some(names) = index.by_node.get_mut(node) {
                     names.remove(&name(attachment));
                     if names.is_empty() {
@@ -42,11 +42,11 @@ impl Attached {
     }
 
     /// Those of this node that the store has.
-    pub fn of(&self, node: &str, store: &Store<SlimAttachment>) -> Vec<Arc<SlimAttachment>> {
+    pub fn of(&self, node: &str, store: &Store<CachedAttachment>) -> Vec<Arc<CachedAttachment>> {
         let index = self.index();
         let names = index.by_node.get(node).into_iter().flatten();
         let stored = names.filter_map(|name| store.get(&ObjectRef::new(name)));
-        stored.filter(|it| it.spec.node_name == node).collect()
+        stored.filter(|it| it.node == node).collect()
     }
 
     fn index(&self) -> MutexGuard<'_, Index> {
@@ -54,27 +54,29 @@ impl Attached {
     }
 }
 
-fn add(to: &mut ByNode, attachment: &SlimAttachment) {
-    let names = to.entry(attachment.spec.node_name.clone()).or_default();
+fn add(to: &mut ByNode, attachment: &CachedAttachment) {
+    let names = to.entry(attachment.node.clone()).or_default();
     names.insert(name(attachment));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fencing_cluster::slim::SlimAttachment;
     use kube::runtime::reflector;
     use serde_json::json;
 
-    fn attachment(name: &str, node: &str) -> SlimAttachment {
+    fn attachment(name: &str, node: &str) -> CachedAttachment {
         let object = json!({"metadata": {"name": name}, "spec": {"nodeName": node}});
-        serde_json::from_value(object).expect("a VolumeAttachment")
+        let attachment: SlimAttachment = serde_json::from_value(object).expect("one");
+        CachedAttachment::from(attachment)
     }
 
     /// S1: one that is there and is not found would free the volume of a node that has it.
     #[test]
     fn those_of_a_node_are_found_whatever_the_watch_has_told_before() {
         let (attached, (store, mut writer)) = (Attached::default(), reflector::store());
-        let mut tell = |event: Event<SlimAttachment>| {
+        let mut tell = |event: Event<CachedAttachment>| {
             attached.note(&event);
             writer.apply_watcher_event(&event);
         };

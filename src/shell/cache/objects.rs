@@ -4,7 +4,7 @@ use super::{Caches, name};
 use fencing_api::device::FenceDevice;
 use fencing_api::fence::NodeFence;
 use fencing_api::policy::NodeFencingPolicy;
-use fencing_cluster::slim::SlimAttachment;
+use fencing_cluster::slim::CachedAttachment;
 use fencing_core::observed::NodeView;
 use fencing_core::select::serves;
 use kube::Resource;
@@ -99,7 +99,7 @@ impl Caches {
     }
 
     /// VolumeAttachments of this node.
-    pub fn attachments_of(&self, node: &str) -> Vec<Arc<SlimAttachment>> {
+    pub fn attachments_of(&self, node: &str) -> Vec<Arc<CachedAttachment>> {
         self.attached.of(node, &self.attachments)
     }
 }

@@ -23,8 +23,9 @@ impl Detector {
             return;
         }
         let policies = self.context.caches.policies();
-        for view in self.context.caches.node_views() {
-            self.schedule(&view, &policies);
+        for node in self.context.caches.nodes.state() {
+            let view = &node.view;
+            self.schedule(view, &policies);
         }
         self.watch_windows();
     }

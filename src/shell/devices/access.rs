@@ -141,8 +141,8 @@ impl Maker {
     }
 
     /// This is what the Nodes are now.
-    pub(super) fn note_nodes(&self, nodes: &[NodeView]) {
-        let facts = nodes.iter().map(NodeFacts::from);
+    pub(super) fn note_nodes(&self, nodes: &[&NodeView]) {
+        let facts = nodes.iter().map(|node| NodeFacts::from(*node));
         let mut known = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
         *known = facts.map(|it| (it.name.clone(), it)).collect();
     }

@@ -289,7 +289,7 @@ async fn nobody_is_believed_before_the_devices_were_compared() {
     let device = plain();
     let rule = cluster.devices.identity_rule(&device, &node("w1"));
     assert!(matches!(rule, IdentityRule::Refused(_)), "{rule:?}");
-    cluster.devices.survey(&[&device], &[node("w1")]);
+    cluster.devices.survey(&[&device], &[&node("w1")]);
     assert_eq!(
         cluster.devices.identity_rule(&device, &node("w1")),
         IdentityRule::NotPinned
@@ -310,7 +310,7 @@ async fn two_nodes_on_one_system_are_refused_until_one_is_corrected() {
     let nodes = [node("w1"), node("w2")];
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     assert_eq!(
-        cluster.devices.survey(&[&one, &two], &nodes),
+        cluster.devices.survey(&[&one, &two], &nodes.each_ref()),
         names(&["a", "b"])
     );
     let rule = cluster.devices.identity_rule(&one, &node("w1"));
@@ -318,10 +318,15 @@ async fn two_nodes_on_one_system_are_refused_until_one_is_corrected() {
         matches!(&rule, IdentityRule::Refused(why) if why.contains("w2")),
         "{rule:?}"
     );
-    assert_eq!(cluster.devices.survey(&[&one, &two], &nodes), names(&[]));
+    assert_eq!(
+        cluster.devices.survey(&[&one, &two], &nodes.each_ref()),
+        names(&[])
+    );
     let corrected = of("b", "w2", "https://10.0.0.2");
     assert_eq!(
-        cluster.devices.survey(&[&one, &corrected], &nodes),
+        cluster
+            .devices
+            .survey(&[&one, &corrected], &nodes.each_ref()),
         names(&["a", "b"])
     );
     assert_eq!(
@@ -345,7 +350,7 @@ async fn a_device_is_known_while_its_node_is_deleted() {
             device(name, spec)
         };
         let (left_over, typo) = (of("a", "w1"), of("b", "w2"));
-        cluster.devices.survey(&[&left_over, &typo], &[node("w2")]);
+        cluster.devices.survey(&[&left_over, &typo], &[&node("w2")]);
         let why = cluster.devices.duplicate("b", "w2").expect("refused");
         assert!(
             why.contains("serves Node w1 (FenceDevice a, whose Node does not exist) too"),
@@ -357,12 +362,12 @@ async fn a_device_is_known_while_its_node_is_deleted() {
         );
         let rule = cluster.devices.identity_rule(&typo, &node("w2"));
         assert!(matches!(rule, IdentityRule::Refused(_)), "{rule:?}");
-        cluster.devices.survey(&[&typo], &[node("w2")]);
+        cluster.devices.survey(&[&typo], &[&node("w2")]);
         assert_eq!(cluster.devices.duplicate("b", "w2"), None);
         // While both Nodes exist nobody is told to delete anything.
         cluster
             .devices
-            .survey(&[&left_over, &typo], &[node("w1"), node("w2")]);
+            .survey(&[&left_over, &typo], &[&node("w1"), &node("w2")]);
         let why = cluster.devices.duplicate("b", "w2").expect("refused");
         assert!(!why.contains("delete"), "{why}");
     }

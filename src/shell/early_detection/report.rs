@@ -1,6 +1,6 @@
 //! Reports one suspect, if all that is known of it allows that.
 
-use super::{Reported, Reporter, is_left_alone, tell};
+use super::{ByPolicy, Reported, Reporter, is_left_alone, tell};
 use crate::shell::act;
 use crate::shell::found_off::Said;
 use crate::shell::knock::Knocked;
@@ -44,7 +44,7 @@ impl Reporter {
         &self,
         name: &str,
         policies: &[NodeFencingPolicy],
-        silent: &BTreeMap<String, Vec<NodeView>>,
+        silent: &ByPolicy,
     ) -> Result<Option<Reported>, Obstacle> {
         let context = &self.context;
         let Some(renewal) = self.renewals.of(name) else {

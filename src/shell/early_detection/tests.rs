@@ -116,7 +116,12 @@ impl Scene {
     /// The BMC reads Off twice, having read On before.
     async fn reads_off(&mut self) {
         let context = &self.reporter.context;
-        let node = context.caches.node("worker-1").expect("it is there").view();
+        let node = context
+            .caches
+            .node("worker-1")
+            .expect("it is there")
+            .view
+            .clone();
         let now = clock::since_boot();
         let ago = |millis| now.saturating_sub(Duration::from_millis(millis));
         for asked in [ago(700), ago(50)] {

@@ -127,16 +127,16 @@ async fn a_node_that_is_older_than_a_watch_has_shown_freezes_the_round_that_read
         cluster.put(path, 200, fake::list(kind, "1000000007", &[]));
     }
     let context = cluster.context();
-    let shown = |version: &str| {
-        let node: SlimNode = serde_json::from_value(fake::node()).expect("a Node");
-        kube::api::ObjectMeta {
-            resource_version: Some(version.to_owned()),
-            ..node.metadata
-        }
+    let meta = &fake::node()["metadata"];
+    let text = |key: &str| meta[key].as_str().expect("text");
+    let shown = |version| {
+        context
+            .revision
+            .saw_node(text("name"), text("uid"), version)
     };
-    context.revision.saw_node(&shown("7"));
+    shown("7");
     assert_eq!(read(&context, EVERYTHING).await.frozen, None);
-    context.revision.saw_node(&shown("9"));
+    shown("9");
     let words = read(&context, EVERYTHING).await.frozen.unwrap_or_default();
     assert!(words.contains("from 9 to 7"), "{words}");
 }

@@ -2,7 +2,7 @@
 
 use crate::shell::marks::mark;
 use fencing_api::device::FenceDevice;
-use fencing_cluster::slim::SlimNode;
+use fencing_core::observed::NodeView;
 
 /// Changes with everything that makes a finding worthless: the device's settings, the Node, its machine.
 pub(super) fn epoch(device: &FenceDevice, node_uid: &str, system_uuid: &str) -> u64 {
@@ -14,8 +14,7 @@ pub(super) fn epoch(device: &FenceDevice, node_uid: &str, system_uuid: &str) -> 
     ))
 }
 
-/// The same of a Node in the cache.
-pub(super) fn epoch_of(device: &FenceDevice, node: &SlimNode) -> u64 {
-    let uid = node.metadata.uid.as_deref().unwrap_or_default();
-    epoch(device, uid, &node.status.node_info.system_uuid)
+/// The same of a Node.
+pub(super) fn epoch_of(device: &FenceDevice, node: &NodeView) -> u64 {
+    epoch(device, &node.uid, &node.system_uuid)
 }

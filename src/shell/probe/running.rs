@@ -72,7 +72,8 @@ impl Prober {
         if !control::reads_off(&probe.reading) {
             return None;
         }
-        let view = self.caches.node(node)?.view();
+        let cached = self.caches.node(node)?;
+        let view = &cached.view;
         if view.ready() != Ready::True {
             return None;
         }
@@ -86,7 +87,7 @@ impl Prober {
             Read::Absent | Read::Failed(_) | Read::NotRead => None,
         };
         Some(Doubt {
-            boot_id: view.boot_id,
+            boot_id: view.boot_id.clone(),
             lease,
         })
     }
@@ -133,7 +134,7 @@ mod tests {
         );
         let mut node = node();
         node.conditions[0].status = "True".to_owned();
-        prober.devices.survey(&[&device], &[node.clone()]);
+        prober.devices.survey(&[&device], &[&node]);
         let finding = |renewed| Finding {
             at: Clock::SYSTEM.wall(),
             node: node.clone(),

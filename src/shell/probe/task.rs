@@ -127,15 +127,10 @@ impl Task {
         let mut entry = None;
         let current = match &change {
             Change::Node(name) => self.prober.caches.node(name).map(|node| {
-                let ready = (node.is_ready(), self.prober.found_off.is_suspect(name));
-                let info = &node.status.node_info;
-                mark((
-                    &node.metadata.uid,
-                    ready,
-                    &info.system_uuid,
-                    &info.boot_id,
-                    &node.metadata.labels,
-                ))
+                let node = &node.view;
+                let of_boot = (&node.uid, &node.boot_id, node.ready() == Ready::True);
+                let is_suspect = self.prober.found_off.is_suspect(name);
+                mark((of_boot, is_suspect, &node.system_uuid, &node.labels))
             }),
             Change::Device(name) => {
                 self.writer.mark(name, now, Duration::from_secs(1));
@@ -204,17 +199,22 @@ impl Task {
             .iter()
             .filter_map(|guard| guard.0.as_ref().ok())
             .collect();
-        let nodes = self.prober.caches.node_views();
+        let nodes = self.prober.caches.nodes.state();
+        let nodes: Vec<&NodeView> = nodes.iter().map(|node| &node.view).collect();
         for device in self.prober.devices.survey(&devices, &nodes) {
             self.writer.mark(&device, now, Duration::ZERO);
         }
-        let by_name = nodes.iter().map(|node| (node.name.as_str(), node));
+        let by_name = nodes.iter().map(|node| (node.name.as_str(), *node));
         let by_name: HashMap<&str, &NodeView> = by_name.collect();
         let mut wanted = Vec::new();
         for device in &devices {
             let served: Vec<&NodeView> = match &device.spec.node_name {
                 Some(name) => by_name.get(name.as_str()).copied().into_iter().collect(),
-                None => nodes.iter().filter(|node| serves(device, node)).collect(),
+                None => nodes
+                    .iter()
+                    .copied()
+                    .filter(|it| serves(device, it))
+                    .collect(),
             };
             self.writer.note_shape(device, &served, now);
             let pairs = served.into_iter().map(|node| Wanted {
@@ -290,9 +290,10 @@ impl Task {
             self.schedule.ended(&pair, number, Ended::Void, now);
             return;
         };
-        let epoch = epoch_of(device, &node);
-        let boot_id = node.status.node_info.boot_id.clone();
-        let is_well = node.is_ready() && !self.prober.found_off.is_suspect(&pair.node);
+        let node = &node.view;
+        let epoch = epoch_of(device, node);
+        let boot_id = node.boot_id.clone();
+        let is_well = node.ready() == Ready::True && !self.prober.found_off.is_suspect(&pair.node);
         let ready_in = is_well.then_some(boot_id.as_str());
         let how = self.prober.look(device, &pair, ready_in, now);
         let doubt = self.prober.doubt_of(&pair);
@@ -351,8 +352,9 @@ impl Task {
             return Ended::Void;
         };
         // What was read in another boot says nothing of this one (S25).
-        let is_same_boot = node.status.node_info.boot_id == running.boot_id;
-        if epoch_of(device, &node) != running.epoch || !is_same_boot {
+        let node = &node.view;
+        let is_same_boot = node.boot_id == running.boot_id;
+        if epoch_of(device, node) != running.epoch || !is_same_boot {
             return Ended::Void;
         }
         let ended = match (&outcome, &doubt) {
@@ -375,7 +377,7 @@ impl Task {
         let identity = named.map(|probe| probe.reading.identity.clone()).or(before);
         let finding = Finding {
             at: running.begun,
-            node: judge::essence(node.view()),
+            node: judge::essence(node.clone()),
             outcome,
             identity,
             trimmed_keys,

@@ -82,9 +82,7 @@ impl Bench {
         cluster.put(&path("secrets", "bmc"), 200, self.secret.clone());
         cluster.put(&path("configmaps", "ca"), 200, self.ca.clone());
         let device = self.device();
-        prober
-            .devices
-            .survey(&[&device], std::slice::from_ref(&node));
+        prober.devices.survey(&[&device], &[&node]);
         let how = (Extent::Whole, Freshness::Now);
         let answer = prober.probe(&device, "worker-1", how, None).await;
         let answer = answer.expect("the device is free");
@@ -318,7 +316,7 @@ async fn a_probe_finds_that_what_answers_is_pinned_for_another_node() {
     };
     prober
         .devices
-        .survey(&[&devices[0], &devices[1]], &[node.clone(), victim]);
+        .survey(&[&devices[0], &devices[1]], &[&node, &victim]);
     let found = |uuid: &str| {
         let identity = Identity {
             system_uuid: Some(uuid.to_owned()),

@@ -196,7 +196,7 @@ impl Writer {
         let caches = &self.prober.caches;
         let lives = |name: &str, uid: &str| {
             let node = caches.node(name);
-            node.is_some_and(|node| node.metadata.uid.as_deref() == Some(uid))
+            node.is_some_and(|node| node.view.uid == uid)
         };
         let status = render(device, &rows, lives, self.prober.clock.wall());
         drop(rows);

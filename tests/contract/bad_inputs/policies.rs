@@ -24,7 +24,7 @@ fn assessed(specs: &[(&str, Value)]) -> BTreeMap<String, String> {
     .expect("a device");
     let assessment = assess(&World {
         policies: &policies,
-        nodes: &[node(Some("True"), "")],
+        nodes: &[&node(Some("True"), "")],
         devices: &[&device],
         fences: &[],
         attached: &BTreeMap::from([(

@@ -3,7 +3,9 @@
 
 use super::SlimAttachment;
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -66,7 +68,7 @@ impl<'de> Visitor<'de> for Of<'_> {
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
-        let items = items.ok_or_else(|| serde::de::Error::missing_field("items"))?;
+        let items = items.ok_or_else(|| Error::missing_field("items"))?;
         Ok(Attachments { head, items })
     }
 }
@@ -90,13 +92,30 @@ impl<'de> Visitor<'de> for Items<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Self::Value, A::Error> {
         let mut kept = Vec::new();
-        while let Some(attachment) = all.next_element::<SlimAttachment>()? {
-            if self.0.contains(&attachment.spec.node_name) {
-                kept.push(attachment);
+        while let Some(text) = all.next_element::<&RawValue>()? {
+            let whose: Whose<'_> = serde_json::from_str(text.get()).map_err(A::Error::custom)?;
+            if self.0.contains(&*whose.spec.node_name) {
+                let attachment = serde_json::from_str(text.get());
+                kept.push(attachment.map_err(A::Error::custom)?);
             }
         }
         Ok(kept)
     }
+}
+
+/// As much of a VolumeAttachment as says which node has it, copied from nowhere.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Whose<'a> {
+    #[serde(borrow)]
+    spec: WhoseSpec<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct WhoseSpec<'a> {
+    #[serde(borrow)]
+    node_name: Cow<'a, str>,
 }
 
 #[cfg(test)]

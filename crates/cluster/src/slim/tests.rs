@@ -185,16 +185,3 @@ fn a_ready_pod_is_left_to_pod_gc_unless_it_is_being_disrupted() {
         ("DisruptionTarget", "True")
     ]));
 }
-
-/// A diagnosis reads why an attach failed; the operator does not, and keeps thousands of VolumeAttachments.
-#[test]
-fn a_cached_attachment_keeps_no_attach_error() {
-    let status = json!({"attached": false, "attachError": {"message": "a"}, "detachError": {"message": "d"}});
-    let attachment =
-        json!({"metadata": {"name": "csi-1", "annotations": {"a": "b"}}, "status": status});
-    let mut attachment: SlimAttachment = serde_json::from_value(attachment).expect("one");
-    assert!(attachment.status.attach_error.is_some());
-    attachment.trim();
-    assert!(attachment.status.attach_error.is_none() && attachment.metadata.annotations.is_none());
-    assert_eq!(attachment.refusal(), Some("d"));
-}

@@ -126,7 +126,7 @@ impl Cluster {
         let devices: Vec<&FenceDevice> = self.devices.iter().collect();
         assess(&World {
             policies: &self.policies,
-            nodes: &self.nodes,
+            nodes: &self.nodes.iter().collect::<Vec<_>>(),
             devices: &devices,
             fences: &self.fences,
             attached: &self.attached,

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub type Reports<'a> = BTreeMap<[u8; 16], BTreeSet<&'a str>>;
 
 /// Which Nodes report which system UUID, whether a device serves them or not.
-pub fn reports(nodes: &[NodeView]) -> Reports<'_> {
+pub fn reports<'a>(nodes: impl IntoIterator<Item = &'a NodeView>) -> Reports<'a> {
     let mut reports = Reports::new();
     for node in nodes {
         if let Some(uuid) = usable_uuid(&node.system_uuid) {

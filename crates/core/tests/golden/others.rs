@@ -107,7 +107,7 @@ impl Scene {
     fn told(&mut self) -> (Option<(String, String)>, Vec<&'static str>) {
         let mut assessment = assess(&World {
             policies: std::slice::from_ref(&self.policy),
-            nodes: &self.nodes,
+            nodes: &self.nodes.iter().collect::<Vec<_>>(),
             devices: &[],
             fences: &[],
             attached: &self.attached,

@@ -282,7 +282,8 @@ impl Look {
         Observed {
             node: match self.node.uid {
                 0 => Read::Absent,
-                _ => Read::Present(node_view(&self.node, self.attached)),
+                // The attach/detach controller's own list may be behind: nothing rests on it.
+                _ => Read::Present(node_view(&self.node, false)),
             },
             lease: seen(needs.lease, || lease(self.lease)),
             pods: seen(needs.pods, || pods.clone()),
@@ -290,7 +291,8 @@ impl Look {
                 pods.iter().filter(is_one_of).cloned().collect()
             }),
             attachments: seen(needs.attachments, || attachments.clone()),
-            attachments_cached: attachments.clone(),
+            // The watch is behind, and shows nothing of what there is: it may delay, and never decides (S12).
+            attachments_cached: Vec::new(),
             volumes: Read::NotRead,
             tolerated_volumes: Vec::new(),
             // A firewall may always be in between: the safety rests on nothing that the port says.

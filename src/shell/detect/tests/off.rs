@@ -29,7 +29,12 @@ async fn nothing_is_waited_for_where_a_device_reads_off() {
         let (opened, _) = lab.writes().await;
         assert_eq!(opened, 0, "it was not asked yet");
         let context = Arc::clone(&lab.detector.context);
-        let silent = context.caches.node("worker-1").expect("the Node").view();
+        let silent = context
+            .caches
+            .node("worker-1")
+            .expect("the Node")
+            .view
+            .clone();
         let asked = clock::since_boot();
         let off = Off {
             first: asked,

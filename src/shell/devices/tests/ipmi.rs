@@ -89,10 +89,12 @@ async fn two_nodes_on_one_ipmi_device_are_refused() {
     };
     let nodes = [node("w1"), node("w2")];
     let (one, two) = (of("a", "w1", 623), of("b", "w2", 623));
-    cluster.devices.survey(&[&one, &two], &nodes);
+    cluster.devices.survey(&[&one, &two], &nodes.each_ref());
     let why = cluster.devices.duplicate("a", "w1").expect("a reason");
     assert!(why.contains("10.0.0.1:623"), "{why}");
     // Simulated BMCs share an address.
-    cluster.devices.survey(&[&one, &of("b", "w2", 624)], &nodes);
+    cluster
+        .devices
+        .survey(&[&one, &of("b", "w2", 624)], &nodes.each_ref());
     assert_eq!(cluster.devices.duplicate("a", "w1"), None);
 }

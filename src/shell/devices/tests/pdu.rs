@@ -94,16 +94,27 @@ async fn two_nodes_may_share_a_pdu_and_no_outlet() {
     let nodes = [node("w1"), node("w2")];
     let one = pdu("a", "w1", json!([3, 7]), json!({}));
     let beside = pdu("b", "w2", json!([4, 8]), json!({}));
-    assert!(cluster.devices.survey(&[&one, &beside], &nodes).is_empty());
+    assert!(
+        cluster
+            .devices
+            .survey(&[&one, &beside], &nodes.each_ref())
+            .is_empty()
+    );
     let shares = pdu("b", "w2", json!([7, 8]), json!({}));
-    assert_eq!(cluster.devices.survey(&[&one, &shares], &nodes).len(), 2);
+    assert_eq!(
+        cluster
+            .devices
+            .survey(&[&one, &shares], &nodes.each_ref())
+            .len(),
+        2
+    );
     let why = cluster.devices.duplicate("a", "w1").expect("refused");
     for part in ["10.0.0.9:161 outlet 7", "w2", "`outlets`"] {
         assert!(why.contains(part), "{why}");
     }
     // Two devices of one node on one outlet are no harm.
     let again = pdu("b", "w1", json!([3]), json!({}));
-    cluster.devices.survey(&[&one, &again], &nodes);
+    cluster.devices.survey(&[&one, &again], &nodes.each_ref());
     assert_eq!(cluster.devices.duplicate("a", "w1"), None);
 }
 
@@ -169,14 +180,18 @@ async fn outlets_of_linked_units_are_told_apart_and_what_is_not_known_is_one_out
         (OTHER_TABLE, OTHER_COLUMN, true),
     ] {
         let devices = [generic("a", "w1", one), generic("b", "w2", other)];
-        cluster.devices.survey(&devices.each_ref(), &nodes);
+        cluster
+            .devices
+            .survey(&devices.each_ref(), &nodes.each_ref());
         for (device, node) in [("a", "w1"), ("b", "w2")] {
             let why = cluster.devices.duplicate(device, node);
             assert_eq!(why.is_some(), is_shared, "{one:?} {other:?}: {why:?}");
         }
     }
     let devices = [generic("a", "w1", UNIT_2), generic("b", "w2", OTHER_TABLE)];
-    cluster.devices.survey(&devices.each_ref(), &nodes);
+    cluster
+        .devices
+        .survey(&devices.each_ref(), &nodes.each_ref());
     let why = cluster.devices.duplicate("b", "w2").expect("refused");
     let words = "10.0.0.9:161 outlet 7 may be 10.0.0.9:161 outlet 7/unit 2, which serves Node w1";
     assert!(why.starts_with(words), "{why}");
@@ -214,7 +229,9 @@ async fn an_outlet_is_known_in_every_spelling_of_its_address_and_while_its_node_
     ] {
         let devices = [at("a", "w1", one), at("b", "w2", other)];
         for nodes in [vec![node("w1"), node("w2")], vec![node("w1")]] {
-            cluster.devices.survey(&devices.each_ref(), &nodes);
+            cluster
+                .devices
+                .survey(&devices.each_ref(), &nodes.iter().collect::<Vec<_>>());
             let why = cluster.devices.duplicate("a", "w1");
             assert!(why.is_some_and(|why| why.contains("w2")), "{one} {other}");
         }

@@ -31,7 +31,9 @@ async fn a_system_is_known_in_every_spelling_of_its_id() {
     let refused = |one: &str, other: &str| {
         let devices = [at("a", "w1", Some(one)), at("b", "w2", Some(other))];
         let nodes = [node("w1"), node("w2")];
-        cluster.devices.survey(&devices.each_ref(), &nodes);
+        cluster
+            .devices
+            .survey(&devices.each_ref(), &nodes.each_ref());
         [("a", "w1"), ("b", "w2")]
             .map(|(device, node)| cluster.devices.duplicate(device, node).is_some())
     };
@@ -73,7 +75,9 @@ async fn a_device_that_names_no_system_may_be_each_one_at_its_address() {
         at("c", "w3", Some("2")),
     ];
     let words = |devices: &[FenceDevice; 3]| {
-        cluster.devices.survey(&devices.each_ref(), &nodes);
+        cluster
+            .devices
+            .survey(&devices.each_ref(), &nodes.each_ref());
         [("a", "w1"), ("b", "w2"), ("c", "w3")]
             .map(|(device, node)| cluster.devices.duplicate(device, node).unwrap_or_default())
     };
@@ -171,7 +175,7 @@ async fn a_uuid_of_two_nodes_tells_neither_until_each_has_its_own() {
     };
     let mut nodes = [node("w1"), node("w2")];
     for check in ["Required", "BestEffort"] {
-        cluster.devices.survey(&[&of(check)], &nodes);
+        cluster.devices.survey(&[&of(check)], &nodes.each_ref());
         let rule = cluster.devices.identity_rule(&of(check), &nodes[0]);
         assert!(
             matches!(&rule, IdentityRule::Refused(why) if why.contains("reported by Node w2 too")),
@@ -179,16 +183,18 @@ async fn a_uuid_of_two_nodes_tells_neither_until_each_has_its_own() {
         );
     }
     // Nothing is compared.
-    cluster.devices.survey(&[&of("Skip")], &nodes);
+    cluster.devices.survey(&[&of("Skip")], &nodes.each_ref());
     assert_eq!(cluster.devices.duplicate("a", "w1"), None);
     // Pinned while one Node reported it: what another kubelet says later keeps nobody from being fenced.
     let mut pinned = of("Required");
     let pin = json!({"nodeName": "w1", "nodeUID": "w1-uid", "uuid": SYSTEM});
     let status = json!({"systems": [pin]});
     pinned.status = serde_json::from_value(status).expect("a status");
-    cluster.devices.survey(&[&pinned], &nodes);
+    cluster.devices.survey(&[&pinned], &nodes.each_ref());
     assert_eq!(cluster.devices.duplicate("a", "w1"), None);
     nodes[1].system_uuid = "11111111-2222-4333-8444-555555555555".to_owned();
-    cluster.devices.survey(&[&of("Required")], &nodes);
+    cluster
+        .devices
+        .survey(&[&of("Required")], &nodes.each_ref());
     assert_eq!(cluster.devices.duplicate("a", "w1"), None);
 }

@@ -25,7 +25,7 @@ async fn a_node_that_names_the_machine_of_one_that_no_device_serves_is_refused()
             instance("w1", named, "7"),
             instance("control-plane", other, "1"),
         ];
-        cluster.devices.survey(&[&fleet], &nodes);
+        cluster.devices.survey(&[&fleet], &nodes.each_ref());
         cluster.devices.duplicate("fleet", "w1")
     };
     assert_eq!(survey(own), None);
@@ -33,6 +33,6 @@ async fn a_node_that_names_the_machine_of_one_that_no_device_serves_is_refused()
     assert!(why.contains("control-plane"), "{why}");
     // What both report as their system UUID is compared with nothing.
     let twins = [instance("w1", own, "7"), instance("w2", other, "7")];
-    cluster.devices.survey(&[&fleet], &twins);
+    cluster.devices.survey(&[&fleet], &twins.each_ref());
     assert_eq!(cluster.devices.duplicate("fleet", "w1"), None);
 }

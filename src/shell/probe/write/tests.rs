@@ -212,7 +212,7 @@ async fn what_other_settings_have_found_is_not_written_as_of_these() {
         (of("uid-2", 1), false),
     ] {
         let devices = Arc::clone(&writer.prober.devices);
-        devices.survey(&[&device], &[fixtures::node()]);
+        devices.survey(&[&device], &[&fixtures::node()]);
         let status = writer.render(&device, &schedule(false));
         assert_eq!(
             !status.positive_controls.is_empty(),
@@ -333,7 +333,7 @@ async fn a_pin_that_would_follow_to_the_machine_of_another_node_stays() {
     };
     let devices = Arc::clone(&writer.prober.devices);
     let mut rendered = |nodes: &[NodeView]| {
-        devices.survey(&[&attacker, &other], nodes);
+        devices.survey(&[&attacker, &other], &nodes.iter().collect::<Vec<_>>());
         let identity = Some(Identity {
             system_uuid: Some(fixtures::MACHINE.to_owned()),
             serial_number: None,

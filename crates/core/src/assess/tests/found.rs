@@ -8,7 +8,7 @@ fn what_this_process_has_found_counts_before_the_status() {
     let devices: Vec<&FenceDevice> = cluster.devices.iter().collect();
     let assessment = assess(&World {
         policies: &cluster.policies,
-        nodes: &cluster.nodes,
+        nodes: &cluster.nodes.iter().collect::<Vec<_>>(),
         devices: &devices,
         fences: &[],
         attached: &BTreeMap::new(),
