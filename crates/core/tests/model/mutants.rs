@@ -129,11 +129,6 @@ fn a_release_before_the_detach_is_too_early() {
 }
 
 #[test]
-fn a_release_by_a_watch_that_is_behind_is_too_early() {
-    breaks(Mutation::ReleaseByWatch, Broken::S14, &one());
-}
-
-#[test]
 fn a_release_without_reading_the_power_may_release_a_machine_that_runs() {
     breaks(Mutation::LookBelieved, Broken::S14, &one());
 }
@@ -234,7 +229,6 @@ fn a_node_is_not_deleted_by_a_look_that_nobody_took() {
 #[test]
 fn a_node_is_not_deleted_before_its_volume_has_left_it() {
     breaks(Mutation::ReleaseBeforeDetach, Broken::S14, &deleting());
-    breaks(Mutation::ReleaseByWatch, Broken::S14, &deleting());
 }
 
 #[test]

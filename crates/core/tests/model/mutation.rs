@@ -37,8 +37,6 @@ pub enum Mutation {
     OffWithoutClaim,
     /// RELEASE does not wait for pods and volumes.
     ReleaseBeforeDetach,
-    /// RELEASE goes by what the watch of VolumeAttachments shows, which is behind.
-    ReleaseByWatch,
     /// RELEASE does not read the power: every look counts as Off.
     LookBelieved,
     /// RELEASE does not wait for off commands that may land late.
@@ -114,11 +112,6 @@ impl Mutation {
                     .unwrap_or_default();
                 if let Some(pods) = &mut memory.under_claim.pods {
                     pods.retain(|pod| known.contains(&pod.uid));
-                }
-            }
-            Self::ReleaseByWatch => {
-                if let Read::Present(listed) = &mut observed.attachments {
-                    listed.clone_from(&observed.attachments_cached);
                 }
             }
             Self::ReleaseBeforeDetach if memory.taint.seen => {

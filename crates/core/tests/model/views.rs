@@ -282,8 +282,7 @@ impl Look {
         Observed {
             node: match self.node.uid {
                 0 => Read::Absent,
-                // The attach/detach controller's own list may be behind: nothing rests on it.
-                _ => Read::Present(node_view(&self.node, false)),
+                _ => Read::Present(node_view(&self.node, self.attached)),
             },
             lease: seen(needs.lease, || lease(self.lease)),
             pods: seen(needs.pods, || pods.clone()),
@@ -291,8 +290,12 @@ impl Look {
                 pods.iter().filter(is_one_of).cloned().collect()
             }),
             attachments: seen(needs.attachments, || attachments.clone()),
-            // The watch is behind, and shows nothing of what there is: it may delay, and never decides (S12).
-            attachments_cached: Vec::new(),
+            // The watch is behind, and shows nothing of what there is: it may delay, and never decides (S12). What the operator itself is to
+            // detach it sees there.
+            attachments_cached: match incident.deletes {
+                true => attachments.clone(),
+                false => Vec::new(),
+            },
             volumes: Read::NotRead,
             tolerated_volumes: Vec::new(),
             // A firewall may always be in between: the safety rests on nothing that the port says.
