@@ -4,6 +4,7 @@
 //! nothing but one thing: right before an off command leaves, the claim is read once more, and beside it whether anybody has said no since, and
 //! without the one or against the other nothing is sent; before an on command leaves, that there is no claim.
 
+mod knocking;
 mod power_off;
 mod power_on;
 mod readings;
@@ -189,7 +190,7 @@ pub fn unanswered(order: &DeviceOrder, devices: &[Device], why: &str) -> DeviceR
                 .collect(),
             failures: vec![why.to_owned()],
             others: Vec::new(),
-            kubelet_answers: false,
+            kubelet_answers: None,
             pods: Vec::new(),
         },
     }

@@ -57,8 +57,8 @@ pub enum DeviceReply {
         failures: Vec<String>,
         /// What the devices of the node's other levels showed meanwhile; no reading: it was asked, and did not answer.
         others: Vec<DeviceReadings>,
-        /// Something answered at the kubelet's port meanwhile.
-        kubelet_answers: bool,
+        /// Something answered at the kubelet's port when the readings were complete; none: that is not known.
+        kubelet_answers: Option<bool>,
         /// The node's pods, listed meanwhile, oldest first.
         pods: Vec<PodList>,
     },

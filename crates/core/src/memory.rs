@@ -106,9 +106,8 @@ pub struct ClaimScoped {
     pub readings: Option<Vec<DeviceReadings>>,
     /// What the devices of the other levels showed while these were read.
     pub others: Vec<DeviceReadings>,
-    /// Something answered at the kubelet's port while the device's readings were taken (in mode ConfirmOnly, and beside a human's
-    /// word).
-    pub kubelet_answered: bool,
+    /// Something answered at the kubelet's port when the readings were complete; none: it is asked when they are judged.
+    pub kubelet_answered: Option<bool>,
     /// These readings have proven the machine down once: the kubelet's port is not asked again beside them, for a machine that is down
     /// takes its time not to answer.
     pub judged_down: bool,

@@ -3,10 +3,10 @@
 //! That is the kubelet's port, pods that come meanwhile, and the devices of the node's other levels: where they answer, none of them
 //! may say that the machine is on. None of this is judged here.
 
+use super::knocking::Knocking;
 use super::{Job, LOOK_TIMEOUT, driver, look};
 use crate::shell::context::Context;
 use crate::shell::observe;
-use fencing_api::settings::FenceMode;
 use fencing_core::answer::{DeviceReply, PodList};
 use fencing_core::device::Device;
 use fencing_core::device::DeviceAnswer;
@@ -17,7 +17,7 @@ use fencing_core::verification::Require;
 use fencing_drivers::DeviceError;
 use fencing_drivers::clock::{self, Clock};
 use fencing_drivers::confirm::{ConfirmPlan, Ended, Together, confirm};
-use futures::future::{join, join_all};
+use futures::future::join_all;
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::pin::pin;
@@ -38,6 +38,8 @@ struct OffSeen {
     each: Notify,
     /// The first one.
     first: Notify,
+    /// What those of all devices set off.
+    knocking: Knocking,
 }
 
 /// Reads all devices of the job's level, over this window at least; those of the other levels are waited for so long once these have
@@ -97,7 +99,9 @@ pub async fn of_level(
             () = &mut beside => readings.await,
         }
     };
-    let (readings, kubelet_answers) = join(readings, kubelet_answers(context, job)).await;
+    let knocking = &off_seen.knocking;
+    let span = window.max(plan.period * plan.reads.saturating_sub(1));
+    let (readings, kubelet_answers) = knocking.beside(context, job, span, readings).await;
     let others = said.into_inner().unwrap_or_else(PoisonError::into_inner);
     let (readings, failures): (Vec<_>, Vec<_>) = readings.into_iter().unzip();
     DeviceReply::Confirmed {
@@ -187,19 +191,6 @@ pub(super) async fn witnesses(context: &Context, job: &Job) -> Vec<DeviceAnswer>
     join_all(witnesses.map(|device| look(context, job, device))).await
 }
 
-/// In mode ConfirmOnly the machine read Off before this began, so its kubelet must not answer any more (S22). After an off command
-/// that is looked at when the readings are judged: the machine may take a moment to go down.
-async fn kubelet_answers(context: &Context, job: &Job) -> bool {
-    // Nor was anything commanded by a human's word.
-    if job.settings.mode() != FenceMode::ConfirmOnly && !job.level.is_manual() {
-        return false;
-    }
-    match observe::node(context, &job.settings.node).await {
-        Read::Present(node) => observe::kubelet_answers(context, &node).await,
-        _ => false,
-    }
-}
-
 /// Lists the node's pods after each reading of off, for as long as the readings last: of a list that was complete before the
 /// power was read last there is then one, however slow the device or the API server.
 async fn list_pods(
@@ -260,6 +251,7 @@ async fn read(
         if reading.state == PowerState::Off {
             off_seen.each.notify_one();
             off_seen.first.notify_one();
+            off_seen.knocking.note_off(job, index);
         }
         // An error names nobody; a machine that answers must be the right one.
         let named = reading.state != PowerState::Unknown || reading.identity.system_uuid.is_some();

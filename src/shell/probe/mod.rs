@@ -9,6 +9,7 @@
 //! incident, and is dropped, connection and all, when one is opened.
 
 mod epoch;
+mod gathering;
 pub mod judge;
 mod period;
 mod running;

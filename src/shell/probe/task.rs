@@ -1,6 +1,7 @@
 //! The task: hears of changes, begins probes when they are due, takes in what they find.
 
 use super::epoch::{epoch, epoch_of};
+use super::gathering::Gathering;
 use super::judge::{self, Finding};
 use super::period::period;
 use super::schedule::{Changes, Ended, Pace, Pair, Schedule, Wanted};
@@ -27,8 +28,6 @@ use tokio::time::sleep;
 
 /// Probes that run at the same time: enough for 5,000 BMCs of 1.5 s each within five minutes.
 const PROBES_MAX: usize = 32;
-/// Changes within this time are taken in together.
-const GATHER: Duration = Duration::from_millis(250);
 /// The task looks at its timers at least this often: a suspended host does not advance tokio's.
 const SLEEP_MAX: Duration = Duration::from_secs(30);
 
@@ -55,7 +54,7 @@ pub(super) struct Task {
     tampered: Tampered,
     /// Nodes with an open incident.
     fenced: BTreeSet<String>,
-    gather_until: Option<Duration>,
+    gathering: Gathering,
     pace: Pace,
 }
 
@@ -72,7 +71,7 @@ impl Task {
             pairs: HashMap::new(),
             marks: Marks::default(),
             fenced: BTreeSet::new(),
-            gather_until: Some(Duration::ZERO),
+            gathering: Gathering::new(),
             pace: Pace::default(),
         }
     }
@@ -80,8 +79,7 @@ impl Task {
     pub(super) async fn run(mut self, mut changes: mpsc::UnboundedReceiver<Change>) {
         loop {
             let now = self.prober.clock.since_boot();
-            if self.gather_until.is_some_and(|until| until <= now) {
-                self.gather_until = None;
+            if self.gathering.take(now) {
                 self.take_in(now);
             }
             if self.has_room(now)
@@ -116,7 +114,7 @@ impl Task {
         let due = self.schedule.next_due();
         let due = due.map(|due| due.max(self.pace.next()));
         let probe = due.filter(|at| self.has_room(*at));
-        let times = [probe, self.writer.next_due(), self.gather_until];
+        let times = [probe, self.writer.next_due(), self.gathering.due()];
         let next = times.into_iter().flatten().min().unwrap_or(Duration::MAX);
         next.saturating_sub(now).min(SLEEP_MAX)
     }
@@ -159,7 +157,7 @@ impl Task {
             Change::Attachment(_) => return,
         };
         if self.marks.differs(change, current) {
-            self.gather_until.get_or_insert(now + GATHER);
+            self.gathering.note(now);
             if let Some(device) = decoded(entry.as_ref()) {
                 self.writer.tell_of_request(device);
             }
@@ -187,7 +185,7 @@ impl Task {
             !in_the_way
         });
         self.fenced = fenced;
-        self.gather_until.get_or_insert(now + GATHER);
+        self.gathering.note(now);
     }
 
     /// Takes the caches in: which pairs there are, which systems are shared, who is being fenced.

@@ -31,12 +31,14 @@ const WITH_A_DELETION: &str = "F40 on with a deletion in flight";
 pub(crate) const ON_WHILE_DETACHING: &str = "F40 on while detaching";
 
 /// What an operator may die at where it takes volumes and Node by itself. What comes before is in every other seed as well.
-const OF_DELETION: [Step; 11] = [
+const OF_DELETION: [Step; 13] = [
     Step::Claim,
     Step::Off,
     Step::Evidence,
     Step::Taint,
     // One VolumeAttachment, or another.
+    Step::Detach,
+    Step::Detach,
     Step::Detach,
     Step::Detach,
     Step::Detach,

@@ -64,7 +64,8 @@ pub(super) fn prove(
             verification: &verification,
             commanded: r.settings.mode() == FenceMode::PowerOff
                 && r.memory.commands.may_have_turned_off_something(),
-            kubelet_answers: r.observed.kubelet_answers || r.memory.under_claim.kubelet_answered,
+            kubelet_answers: r.observed.kubelet_answers
+                || r.memory.under_claim.kubelet_answered == Some(true),
             confirmed_until,
         };
         judge(&case, r.moment.now)

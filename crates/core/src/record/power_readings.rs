@@ -164,7 +164,7 @@ mod tests {
             readings: of(readings),
             failures: Vec::new(),
             others: of(others),
-            kubelet_answers: false,
+            kubelet_answers: None,
             pods: Vec::new(),
         }
     }

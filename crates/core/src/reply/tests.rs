@@ -65,7 +65,7 @@ fn confirmed(readings: Vec<DeviceReadings>, pods: Vec<PodList>) -> DeviceReply {
         readings,
         failures: Vec::new(),
         others: Vec::new(),
-        kubelet_answers: false,
+        kubelet_answers: None,
         pods,
     }
 }
@@ -373,7 +373,7 @@ fn a_device_that_failed_beside_the_readings_is_told_of() {
             readings: off_readings(),
             failures: failures.iter().map(|it| (*it).to_owned()).collect(),
             others: Vec::new(),
-            kubelet_answers: false,
+            kubelet_answers: None,
             pods: Vec::new(),
         };
         let reply = Reply::Device(1, reply);

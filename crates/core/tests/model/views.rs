@@ -391,7 +391,7 @@ pub fn confirmed(
         readings: vec![DeviceReadings::of(&device(incident.control), readings)],
         failures: Vec::new(),
         others: Vec::new(),
-        kubelet_answers: false,
+        kubelet_answers: None,
         pods: pods.map(list).into_iter().collect(),
     }
 }

@@ -160,7 +160,7 @@ fn a_late_answer_still_tells_of_the_power() {
         readings: vec![],
         failures: vec![],
         others: vec![on()],
-        kubelet_answers: false,
+        kubelet_answers: None,
         pods: vec![],
     };
     for reply in [
@@ -315,7 +315,7 @@ fn an_on_refutes_the_word_that_was_heard_of_before_its_question() {
             readings: vec![],
             failures: vec![],
             others: vec![said.clone()],
-            kubelet_answers: false,
+            kubelet_answers: None,
             pods: vec![],
         };
         let looked = DeviceReply::PowerRead {
@@ -358,7 +358,7 @@ fn a_claim_that_is_forgotten_takes_everything_with_it_that_was_learned_under_it(
         }],
         readings: Some(Vec::new()),
         others: off_readings(),
-        kubelet_answered: true,
+        kubelet_answered: Some(true),
         judged_down: true,
         pods: Some(pods()),
         relist: true,

@@ -233,10 +233,10 @@ impl World {
                     readings,
                     failures: Vec::new(),
                     others: self.others(pending)?,
-                    // After an off command it is asked when the readings are judged.
-                    kubelet_answers: self.kubelet_answers
-                        && (self.settings.mode() == FenceMode::ConfirmOnly
-                            || pending.level.is_manual()),
+                    // After an off command it is asked when the readings are judged, as where a device takes its time.
+                    kubelet_answers: (self.settings.mode() == FenceMode::ConfirmOnly
+                        || pending.level.is_manual())
+                    .then_some(self.kubelet_answers),
                     pods: (!self.pods_unreadable).then(list).into_iter().collect(),
                 }
             }

@@ -1,0 +1,146 @@
+//! The knock at the kubelet's port while the power is read for a proof: begun so that it is known what became of it when the last reading is there.
+//!
+//! A dark machine does not answer, so that a knock takes its whole time. It begins once every device that has to be off reads Off: a machine may take
+//! a moment to go down, and one supply of two is no Off yet. What it says is of the moment in which the readings are complete, or of none.
+
+use super::Job;
+use crate::shell::context::Context;
+use crate::shell::observe;
+use fencing_core::observed::Read;
+use fencing_core::verification::Require;
+use fencing_drivers::clock;
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+/// Begun so long before the readings can be complete: a knock that no one answers takes three quarters of it.
+const AHEAD: Duration = Duration::from_millis(400);
+/// Readings that end later than this after it was begun are knocked for again when they are judged.
+const LIFE: Duration = Duration::from_secs(1);
+
+/// One knock.
+#[derive(Default)]
+pub(super) struct Knocking {
+    /// Devices of the level that have read Off, by their index.
+    off: Mutex<BTreeSet<usize>>,
+    all_off: Notify,
+    /// When it was begun (time since boot).
+    begun: OnceLock<Duration>,
+    answers: OnceLock<bool>,
+}
+
+impl Knocking {
+    /// The device with this index reads Off.
+    pub(super) fn note_off(&self, job: &Job, index: usize) {
+        let needed = match job.level.require {
+            Require::All => job.level.devices.len(),
+            Require::Any => 1,
+        };
+        let mut off = self.off.lock().unwrap_or_else(PoisonError::into_inner);
+        if off.insert(index) && off.len() == needed {
+            self.all_off.notify_one();
+        }
+    }
+
+    /// Takes the readings, which span this window, and tells whether the kubelet answers at their end; none: it is not known.
+    pub(super) async fn beside<T>(
+        &self,
+        context: &Context,
+        job: &Job,
+        window: Duration,
+        readings: impl Future<Output = T>,
+    ) -> (T, Option<bool>) {
+        let (mut readings, mut knock) = (pin!(readings), pin!(self.knock(context, job, window)));
+        let (readings, ended) = tokio::select! {
+            biased;
+            readings = &mut readings => {
+                let ended = clock::since_boot();
+                if self.is_of(ended) {
+                    knock.await;
+                }
+                (readings, ended)
+            }
+            () = &mut knock => (readings.await, clock::since_boot()),
+        };
+        (readings, self.said(ended))
+    }
+
+    /// Knocks when it is time to.
+    async fn knock(&self, context: &Context, job: &Job, window: Duration) {
+        self.all_off.notified().await;
+        sleep(window.saturating_sub(AHEAD)).await;
+        let _ = self.begun.set(clock::since_boot());
+        if let Read::Present(node) = observe::node(context, &job.settings.node).await {
+            let answers = observe::kubelet_answers(context, &node).await;
+            let _ = self.answers.set(answers);
+        }
+    }
+
+    /// Is what it says, or will say, of readings that ended then?
+    fn is_of(&self, ended: Duration) -> bool {
+        let age = self.begun.get().map(|begun| ended.saturating_sub(*begun));
+        age.is_some_and(|age| age <= LIFE)
+    }
+
+    fn said(&self, ended: Duration) -> Option<bool> {
+        self.answers.get().copied().filter(|_| self.is_of(ended))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell::fake::Cluster;
+    use crate::shell::jobs::Heard;
+    use fencing_core::decision::DeviceOrder;
+    use fencing_core::fixtures;
+
+    fn job(devices: usize, require: Require) -> Job {
+        let mut level = fixtures::level();
+        level.devices = vec![level.devices[0].clone(); devices];
+        level.require = require;
+        Job {
+            order: DeviceOrder::ReadPower,
+            level,
+            limit: Duration::from_secs(10),
+            settings: fixtures::settings(),
+            claim: None,
+            lease: None,
+            early: None,
+            heard: Heard::default(),
+        }
+    }
+
+    /// S22: a machine runs on one of two supplies, and its kubelet may answer.
+    #[tokio::test]
+    async fn there_is_no_knock_before_every_device_that_has_to_be_off_reads_off() {
+        let context = Cluster::new().await.context();
+        for (require, needed) in [(Require::All, 2), (Require::Any, 1)] {
+            let (knocking, job) = (Knocking::default(), job(2, require));
+            for off in 1..=2 {
+                knocking.note_off(&job, off - 1);
+                // The same again is not another one.
+                knocking.note_off(&job, off - 1);
+                let knock = knocking.knock(&context, &job, Duration::ZERO);
+                let _ = tokio::time::timeout(Duration::from_millis(50), knock).await;
+                let is_begun = knocking.begun.get().is_some();
+                assert_eq!(is_begun, off >= needed, "{require:?}, {off} off");
+            }
+        }
+    }
+
+    /// S22: readings that took longer than they had to end with a machine of which the knock knows nothing.
+    #[test]
+    fn a_knock_from_before_the_last_reading_says_nothing() {
+        let knocking = Knocking::default();
+        let begun = Duration::from_secs(100);
+        assert_eq!(knocking.said(begun), None);
+        let _ = (knocking.begun.set(begun), knocking.answers.set(false));
+        assert_eq!(knocking.said(begun + LIFE), Some(false));
+        let later = begun + LIFE + Duration::from_millis(1);
+        assert_eq!(knocking.said(later), None);
+    }
+}
