@@ -4,6 +4,7 @@
 //! or was refused is there too, with its code. The policy, `control_plane/audit-policy.yaml`, says whose reads are left out.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::{BufRead, BufReader, Read, Seek, SeekFrom},
     path::PathBuf,
@@ -197,12 +198,19 @@ impl AuditLog {
     /// The first successful write of `Ready=Unknown` to this Node since then, by the node controller or the operator: the moment from which a
     /// policy's wait counts, exact where the condition's own `lastTransitionTime` has whole seconds.
     pub fn became_unknown(&self, node: &str, since: Timestamp) -> Result<Request> {
-        let mut writes = self.writes_to("nodes")?;
-        writes.retain(|write| {
-            write.object_ref.name == node && write.received >= since && write.succeeded()
-        });
-        let found = writes.into_iter().find(Request::sets_ready_unknown);
+        let found = self.all_became_unknown(since)?.remove(node);
         found.with_context(|| format!("nobody has written Ready=Unknown to {node} since {since}"))
+    }
+
+    /// The same of all Nodes, by name.
+    pub fn all_became_unknown(&self, since: Timestamp) -> Result<BTreeMap<String, Request>> {
+        let mut first = BTreeMap::new();
+        for write in self.writes_to("nodes")? {
+            if write.received >= since && write.succeeded() && write.sets_ready_unknown() {
+                first.entry(write.object_ref.name.clone()).or_insert(write);
+            }
+        }
+        Ok(first)
     }
 
     /// Only lines that hold `word` are parsed: the log of a large lab is long, and most of it is others'.

@@ -47,7 +47,7 @@ const WATCH: Duration = Duration::from_secs(2 * PERIOD_SECONDS);
 /// Until the Nodes stand still.
 const STILL_MAX: Duration = Duration::from_secs(60);
 /// Until all devices are ready.
-const ENROL_MAX: Duration = Duration::from_secs(120);
+const ENROL_MAX: Duration = Duration::from_secs(300);
 /// Requests of ours to the API server at the same time.
 pub(super) const PARALLEL: usize = 16;
 /// Name of the Secrets, the ConfigMap and the nodes.
@@ -186,7 +186,8 @@ where
     all.await.map(drop)
 }
 
-pub(super) fn name(number: usize) -> String {
+/// The Node of this number.
+pub fn name(number: usize) -> String {
     format!("{NAME}-{number:04}")
 }
 

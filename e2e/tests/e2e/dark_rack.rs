@@ -129,7 +129,7 @@ async fn fence(lab: &Lab, number: usize) -> Result<Duration> {
 }
 
 /// What the kubelet and Prometheus ask of the operator has an answer each time: the longest wait, and the most files that were open.
-async fn answers(operator: &Operator, worst: &Mutex<(Duration, u64)>) -> Result<Infallible> {
+pub async fn answers(operator: &Operator, worst: &Mutex<(Duration, u64)>) -> Result<Infallible> {
     loop {
         for path in ["/livez", "/metrics"] {
             let begin = Instant::now();
@@ -144,7 +144,8 @@ async fn answers(operator: &Operator, worst: &Mutex<(Duration, u64)>) -> Result<
     }
 }
 
-async fn lease(lab: &Lab) -> Result<(Option<String>, Option<i32>)> {
+/// Who leads, and how often that has changed.
+pub async fn lease(lab: &Lab) -> Result<(Option<String>, Option<i32>)> {
     let leases: Api<Lease> = Api::namespaced(lab.control_plane.admin(), NAMESPACE);
     let lease = leases.get("node-fencing-operator").await?;
     let spec = lease.spec.unwrap_or_default();

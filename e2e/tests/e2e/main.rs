@@ -1,7 +1,7 @@
 //! End-to-end tests: the operator as a black box on a real control plane. One binary, because links are slow.
 //!
 //! The harness starts tests in the order of their names. Those that take longest should not begin last, and so the names of their
-//! modules begin with an `a`: `again`, `agreement`, `ailing_bmc`, `alerts`.
+//! modules begin with an `a`: `again`, `agreement`, `ailing_bmc`, `alerts`, `all_at_once`, `all_dark`.
 
 mod admission;
 mod admission_guard;
@@ -9,6 +9,8 @@ mod again;
 mod agreement;
 mod ailing_bmc;
 mod alerts;
+mod all_at_once;
+mod all_dark;
 mod another_version;
 mod api;
 mod audit;

@@ -1,13 +1,14 @@
 //! Emulated devices in a process of their own: the program that measures, started by itself as `emulate IPMI REDFISH`, which reads orders from
 //! its standard input.
 
-use crate::bmc::{Bmc, BmcCa, Credentials, Plug};
+use crate::bmc::{Bmc, BmcCa, Credentials, Line, Plug};
 use crate::ipmi::{IpmiBmc, Settings};
 use crate::power::Power;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
@@ -17,6 +18,9 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 const ON: &str = "on";
 /// Turns machines off, by the number of the first and of the one behind the last.
 const CUT: &str = "cut ";
+/// The network of the Redfish BMCs is lost, or there again.
+const DARK: &str = "dark";
+const UP: &str = "up";
 /// Asks how many machines are off.
 const OFF_COUNT: &str = "off";
 /// Asks how many datagrams have come to the IPMI BMCs so far.
@@ -54,7 +58,12 @@ pub struct Emulators {
 impl Emulators {
     /// Starts so many, each at an address of its own, their machines on.
     pub async fn start(ipmi: usize, redfish: usize) -> Result<Self> {
-        let mut child = Command::new(std::env::current_exe()?)
+        Self::start_by(&std::env::current_exe()?, ipmi, redfish).await
+    }
+
+    /// The same by this program, which knows the command `emulate`.
+    pub async fn start_by(program: &Path, ipmi: usize, redfish: usize) -> Result<Self> {
+        let mut child = Command::new(program)
             .args(["emulate", &ipmi.to_string(), &redfish.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -83,6 +92,12 @@ impl Emulators {
     pub async fn turn_off(&mut self, machines: Range<usize>) -> Result<()> {
         let Range { start, end } = machines;
         self.ask(&format!("{CUT}{start} {end}")).await.map(drop)
+    }
+
+    /// Nothing answers at the addresses of the Redfish BMCs any more, not even TCP ([`Line::Dark`]); or all of them do again.
+    pub async fn set_dark(&mut self, is_dark: bool) -> Result<()> {
+        let order = if is_dark { DARK } else { UP };
+        self.ask(order).await.map(drop)
     }
 
     /// How many machines are off.
@@ -148,6 +163,11 @@ pub async fn serve(ipmi: usize, redfish: usize) -> Result<()> {
             let cut = cut.context("there are not so many machines")?;
             cut.iter().for_each(|plug| plug.set_power(false));
         }
+        match order.as_str() {
+            DARK => set_line(&redfish_bmcs, Line::Dark)?,
+            UP => set_line(&redfish_bmcs, Line::Up)?,
+            _ => {}
+        }
         let count = match order.as_str() {
             DATAGRAM_COUNT => ipmi_bmcs.iter().map(|bmc| bmc.log().len()).sum(),
             _ => plugs.iter().filter(|plug| !plug.is_on()).count(),
@@ -155,6 +175,18 @@ pub async fn serve(ipmi: usize, redfish: usize) -> Result<()> {
         println!("{count}");
     }
     Ok(())
+}
+
+/// Of all of them at once: each that goes dark waits for the kernel's silence.
+fn set_line(bmcs: &[Bmc], line: Line) -> Result<()> {
+    std::thread::scope(|scope| {
+        let set = bmcs
+            .iter()
+            .map(|bmc| scope.spawn(move || bmc.set_line(line)));
+        let set: Vec<_> = set.collect();
+        let mut set = set.into_iter().map(|it| it.join());
+        set.try_for_each(|it| it.map_err(|_| anyhow!("a line stays as it was"))?)
+    })
 }
 
 fn emulated(address: SocketAddr, plug: &Plug) -> Emulated {

@@ -6,8 +6,10 @@ use crate::control_plane::Component;
 use crate::lab::{Lab, has_taint};
 use crate::operator::{self, Operator};
 use crate::proxy::writes::OUT_OF_SERVICE;
+use crate::volume::journal::Happening;
 use anyhow::{Result, ensure};
 use fencing_testbed::bench::emulators::Emulators;
+use fencing_testbed::moment::Moment;
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -20,15 +22,16 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
-/// VolumeAttachments of each Node.
+/// VolumeAttachments of each Node, where nothing else is said.
 const VOLUMES: usize = 4;
 /// Nodes that have a BMC: those that die, and some beside them.
 const DEVICES_MAX: usize = 500;
 /// `budget.maxConcurrent` is 100 at most, so that a larger storm is one of several policies.
-const POLICIES: usize = 4;
+const POLICIES: usize = DEVICES_MAX / 100;
 /// Label of each Node: which policy is its.
 const GROUP: &str = "bench.nodefencing.io/group";
 /// Label of the Nodes that have a BMC.
@@ -45,19 +48,23 @@ pub struct Size {
     pub nodes: usize,
     /// Nodes with a Redfish BMC.
     pub devices: usize,
+    /// VolumeAttachments of each Node.
+    pub volumes_each: usize,
 }
 
 impl Size {
+    /// The benchmark's, with so many Nodes.
     pub fn of(nodes: usize) -> Self {
         Self {
             nodes,
             devices: nodes.min(DEVICES_MAX),
+            volumes_each: VOLUMES,
         }
     }
 
     /// VolumeAttachments.
     pub fn volumes(self) -> usize {
-        self.nodes * VOLUMES
+        self.nodes * self.volumes_each
     }
 }
 
@@ -72,8 +79,22 @@ impl fmt::Display for Size {
     }
 }
 
+/// How a cluster is set up.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    /// Beginning of the name of its directory.
+    pub name: &'static str,
+    /// How large it is.
+    pub size: Size,
+    /// Whether it has a kube-controller-manager once its objects are made.
+    pub controllers: bool,
+    /// The lab's command line, which emulates the BMCs.
+    pub emulator: PathBuf,
+}
+
 /// The lab, with its objects and devices.
 pub struct Cluster {
+    /// The control plane.
     pub lab: Lab,
     emulators: Emulators,
     size: Size,
@@ -83,12 +104,13 @@ pub struct Cluster {
 
 impl Cluster {
     /// Everything but the operator.
-    pub async fn start(size: Size, controllers: bool) -> Result<Self> {
-        let mut setup = rest::setup("bench-scale");
+    pub async fn start(setting: Setting) -> Result<Self> {
+        let size = setting.size;
+        let mut setup = rest::setup(setting.name);
         // These volumes are only VolumeAttachments, and it is this benchmark that detaches them.
         setup.control_plane.controllers_off = vec!["persistentvolume-attach-detach-controller"];
         let lab = Lab::start(setup).await?;
-        let emulators = Emulators::start(0, size.devices).await?;
+        let emulators = Emulators::start_by(&setting.emulator, 0, size.devices).await?;
         rest::secrets(&lab, &emulators.fleet.ca_pem).await?;
         let client = lab.control_plane.admin();
         let nodes = (0..size.nodes).map(|number| {
@@ -109,35 +131,55 @@ impl Cluster {
             |number| json!({"metadata": {"name": rest::name(number)}, "spec": {"renewTime": now}});
         create(&leases, (0..size.nodes).map(lease)).await?;
         let attachments = Api::<VolumeAttachment>::all(client.clone());
-        let all =
-            (0..size.nodes).flat_map(|number| (0..VOLUMES).map(move |it| attachment(number, it)));
+        let all = (0..size.nodes)
+            .flat_map(|number| (0..size.volumes_each).map(move |it| attachment(number, it)));
         create(&attachments, all).await?;
         rest::until_still(&Api::all(client)).await?;
-        if !controllers {
+        if !setting.controllers {
             lab.control_plane
                 .stop_component(Component::ControllerManager)?;
         }
-        Ok(Self {
+        let this = Self {
             lab,
             emulators,
             size,
             dead: 0,
-        })
+        };
+        let on = |number| Happening::PowerOn {
+            node: rest::name(number),
+            boot: uuid(&this.emulators, number),
+        };
+        this.happened(0..size.devices, on);
+        Ok(this)
+    }
+
+    /// Notes it for the judge.
+    fn happened(&self, machines: Range<usize>, what: impl Fn(usize) -> Happening) {
+        let (journal, at) = (self.lab.volumes.journal(), Moment::now());
+        machines.for_each(|number| journal.record(at, what(number)));
     }
 
     /// Starts the operator, and waits until it knows that it can read On of each machine.
     pub async fn operator(&self) -> Result<Operator> {
+        let options = operator::Options::default();
+        self.operator_with(options, &policy::shortest()).await
+    }
+
+    /// The same with these options, and with policies that change this of [`Lab::policy`]. No budget holds a fence.
+    pub async fn operator_with(
+        &self,
+        mut options: operator::Options,
+        changes: &Value,
+    ) -> Result<Operator> {
         for group in 0..POLICIES {
-            let mut spec = policy::shortest();
+            let mut spec = changes.clone();
             spec["nodeSelector"] = json!({"matchLabels": {GROUP: group.to_string()}});
             spec["budget"] = json!({"maxConcurrent": 100});
             let name = format!("{NAME}-{group}");
             self.lab.policy_named(&name, "ConfirmOnly", spec).await?;
         }
-        let options = operator::Options {
-            arguments: vec!["--max-concurrent-fences=0".to_owned()],
-            ..operator::Options::default()
-        };
+        let unlimited = "--max-concurrent-fences=0".to_owned();
+        options.arguments.push(unlimited);
         let operator = self.lab.operator_with(options).await?;
         let devices = self.lab.api("FenceDevice");
         let redfish = &self.emulators.fleet.redfish;
@@ -192,11 +234,21 @@ impl Cluster {
         let since = Timestamp::now();
         let client = self.client();
         self.emulators.turn_off(range.clone()).await?;
+        let off = |number| Happening::PowerOff {
+            node: rest::name(number),
+            boot: uuid(&self.emulators, number),
+        };
+        self.happened(range.clone(), off);
         each(range.clone(), |number| {
             condition(client.clone(), number, "Unknown", since, None)
         })
         .await?;
         Ok((range, since))
+    }
+
+    /// The network of all BMCs is lost, or there again.
+    pub async fn set_dark(&mut self, is_dark: bool) -> Result<()> {
+        self.emulators.set_dark(is_dark).await
     }
 
     /// Waits until each of these Nodes is so.
@@ -220,7 +272,7 @@ impl Cluster {
 
     /// The volumes of a Node detach as soon as it is out of service, until this is aborted.
     pub fn detach(&self) -> JoinHandle<()> {
-        let (client, first) = (self.client(), self.dead);
+        let (client, first, volumes) = (self.client(), self.dead, self.size.volumes_each);
         tokio::spawn(async move {
             let attachments = Api::<VolumeAttachment>::all(client.clone());
             let config = watcher::Config::default().labels(DIES);
@@ -237,7 +289,7 @@ impl Cluster {
                 if !done.insert(number) {
                     continue;
                 }
-                for volume in 0..VOLUMES {
+                for volume in 0..volumes {
                     let name = volume_name(number, volume);
                     // The storm does not end where one stays.
                     let _ = attachments.delete(&name, &DeleteParams::default()).await;

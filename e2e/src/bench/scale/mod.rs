@@ -4,11 +4,11 @@
 //! four VolumeAttachments; Redfish BMCs in a process of their own; the operator's release build. Nodes die by their machine being turned off and
 //! `Ready=Unknown` being written at once, so that no time of Kubernetes is in the figures; there are no pods, and volumes detach at once.
 
-mod cluster;
+pub mod cluster;
 mod report;
-mod storm;
+pub mod storm;
 
-use self::cluster::Cluster;
+use self::cluster::{Cluster, Setting};
 use self::storm::Storm;
 use crate::operator::Operator;
 use anyhow::{Context, Result};
@@ -70,7 +70,13 @@ pub async fn run(plan: &Plan) -> Result<()> {
 
 async fn measure(plan: &Plan, size: cluster::Size, controllers: bool) -> Result<Measured> {
     let begun = Instant::now();
-    let mut cluster = Cluster::start(size, controllers).await?;
+    let setting = Setting {
+        name: "bench-scale",
+        size,
+        controllers,
+        emulator: std::env::current_exe()?,
+    };
+    let mut cluster = Cluster::start(setting).await?;
     eprintln!("{size}: made in {:.0?}", begun.elapsed());
     let operator = cluster.operator().await?;
     let beats = cluster.beat(STATUS_PERIOD);
@@ -123,7 +129,7 @@ async fn rest(operator: &Operator) -> Result<f64> {
 }
 
 /// How often it had to say that it leads no longer.
-fn terms_lost(operator: &Operator) -> Result<usize> {
+pub fn terms_lost(operator: &Operator) -> Result<usize> {
     let lines = operator.log_lines()?;
     let said = lines.iter().filter_map(|line| {
         let fields = &line["fields"];

@@ -8,7 +8,7 @@ use crate::bench::rest;
 use crate::lab::has_taint;
 use crate::operator::Operator;
 use crate::proxy::writes::{OUT_OF_SERVICE, QUARANTINE};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use fencing_testbed::bench::table::{median, spread};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,21 +82,13 @@ impl Storm {
         statuses.retain(|it| it.received >= since && it.object_ref.subresource == "status");
         let mut ours = audit.requests_of(OPERATOR)?;
         ours.retain(|it| it.received >= since && is_of_storm(it, &names));
-        let tainted = |name: &String| out_of_service(name, &ours);
-        let tainted = names.iter().map(tainted).collect::<Result<Vec<_>>>()?;
-        let last = tainted.iter().max().copied().unwrap_or(since);
-        let delays = names.iter().zip(&tainted);
+        let tainted = out_of_service(&names, &ours)?;
+        let last = tainted.values().max().copied().unwrap_or(since);
+        let delays = tainted.iter();
         let delays = delays.map(|(name, tainted)| delay(name, &statuses, *tainted));
         let mut delays = delays.collect::<Result<Vec<f64>>>()?;
         delays.sort_by(f64::total_cmp);
-        let mut requests: BTreeMap<String, Count> = BTreeMap::new();
-        for request in &ours {
-            let count = requests.entry(kind(request)).or_default();
-            match request.received <= last {
-                true => count.before_taint += 1,
-                false => count.after_taint += 1,
-            }
-        }
+        let requests = counted(&ours, last);
         let failed = ours.iter().filter(|it| it.is_write() && !it.succeeded());
         Ok(Self {
             count: range.len(),
@@ -120,8 +112,7 @@ impl Storm {
 
     /// The first, the median and the last taint, in seconds.
     pub fn first_median_last(&self) -> Option<[f64; 3]> {
-        let (first, last) = (self.delays.first()?, self.delays.last()?);
-        Some([*first, median(&self.delays)?, *last])
+        first_median_last(&self.delays)
     }
 }
 
@@ -137,8 +128,30 @@ impl fmt::Display for Storm {
     }
 }
 
+/// The first, the median and the last of what is in its order.
+pub fn first_median_last(sorted: &[f64]) -> Option<[f64; 3]> {
+    let (first, last) = (sorted.first()?, sorted.last()?);
+    Some([*first, median(sorted)?, *last])
+}
+
+/// What was asked until the last taint, and from then on, by what it was.
+pub fn counted<'a>(
+    ours: impl IntoIterator<Item = &'a Request>,
+    last: Timestamp,
+) -> BTreeMap<String, Count> {
+    let mut requests: BTreeMap<String, Count> = BTreeMap::new();
+    for request in ours {
+        let count = requests.entry(kind(request)).or_default();
+        match request.received <= last {
+            true => count.before_taint += 1,
+            false => count.after_taint += 1,
+        }
+    }
+    requests
+}
+
 /// Neither of the leader's own Lease and of watches, which go on whatever happens, nor about the Node or device of a machine that lives.
-fn is_of_storm(request: &Request, names: &BTreeSet<String>) -> bool {
+pub fn is_of_storm(request: &Request, names: &BTreeSet<String>) -> bool {
     let of = &request.object_ref;
     let is_of_leader = of.resource == "leases" && of.namespace == crate::operator::NAMESPACE;
     // A watch that begins lists in pages, a decision reads everything at once.
@@ -158,13 +171,28 @@ fn kind(request: &Request) -> String {
     format!("{} {}{sub}", request.verb, of.resource)
 }
 
-/// When its taint was stored.
-fn out_of_service(node: &str, ours: &[Request]) -> Result<Timestamp> {
-    let mut ours = ours.iter();
-    let tainted = ours
-        .find(|it| it.object_ref.name == node && it.succeeded() && is_tainted(it, OUT_OF_SERVICE));
-    let tainted = tainted.with_context(|| format!("the operator has not tainted {node}"))?;
-    Ok(tainted.answered)
+/// When the taint of each of these Nodes was stored first.
+pub fn out_of_service(
+    names: &BTreeSet<String>,
+    ours: &[Request],
+) -> Result<BTreeMap<String, Timestamp>> {
+    let mut tainted = BTreeMap::new();
+    for write in ours {
+        if write.succeeded() && is_tainted(write, OUT_OF_SERVICE) {
+            let name = write.object_ref.name.clone();
+            tainted.entry(name).or_insert(write.answered);
+        }
+    }
+    tainted.retain(|name, _| names.contains(name));
+    let missing: Vec<_> = names
+        .iter()
+        .filter(|it| !tainted.contains_key(*it))
+        .collect();
+    ensure!(
+        missing.is_empty(),
+        "the operator has not tainted {missing:?}"
+    );
+    Ok(tainted)
 }
 
 /// From the policy's deadline to the taint, without the proof's window, in seconds.
