@@ -119,11 +119,6 @@ impl Brakes {
         Ok(())
     }
 
-    /// Has it a place?
-    pub fn is_admitted(&self, fence: &str) -> bool {
-        self.admissions().admitted.contains(fence)
-    }
-
     /// May the claim that is on the Node now have landed late?
     pub fn is_late(&self, fence: &str, is_recorded: bool) -> bool {
         self.admissions().is_late(fence, is_recorded)

@@ -110,6 +110,13 @@ impl Board {
             .remove(fence);
     }
 
+    /// The NodeFences that something holds back.
+    pub fn held(&self) -> BTreeSet<String> {
+        let rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = rows.values().filter(|row| row.held_reason.is_some());
+        held.map(|row| row.fence.clone()).collect()
+    }
+
     /// All rows.
     pub fn rows(&self) -> Vec<IncidentRow> {
         self.0

@@ -148,7 +148,8 @@ impl Due {
     }
 }
 
-/// Looks at them. Whoever waits for a place in a budget has another look too, since there may be one now.
+/// Looks at them. Whoever is held has another look too: there may be a place in a budget now. Those that wait for a device have not, or a storm whose
+/// fences end one after the other would read the Node of each of them each time.
 async fn look(context: &Context, detector: &mut Detector, due: Due) {
     if due.all {
         detector.all_changed().await;
@@ -158,9 +159,9 @@ async fn look(context: &Context, detector: &mut Detector, due: Due) {
     for node in &due.nodes {
         detector.node_changed(node).await;
     }
-    let brakes = &context.brakes;
+    let held = context.board.held();
     wake(context, &Reason::Other, |fence| {
-        due.nodes.contains(&fence.spec.node_name) || !brakes.is_admitted(&fence.name_any())
+        due.nodes.contains(&fence.spec.node_name) || held.contains(&fence.name_any())
     });
 }
 

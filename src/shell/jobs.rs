@@ -114,16 +114,16 @@ pub async fn run(context: &Context, job: &Job) -> DeviceReply {
                 answers.extend(readings::answers(context, job, readings::OTHERS_GRACE).await);
                 answers
             };
-            // A machine that is still on is asked again and again where it is not turned off, and its pods are of no use then.
-            if job.settings.mode() == FenceMode::ConfirmOnly {
-                let answers = answers.await;
-                let pods = match answers.iter().any(DeviceAnswer::is_off) {
-                    true => pods_now(context, job).await,
-                    false => None,
-                };
-                return DeviceReply::PowerRead { answers, pods };
-            }
-            let (answers, pods) = tokio::join!(answers, pods_now(context, job));
+            let answers = answers.await;
+            // A device that does not answer, or says On where the machine is not turned off, is asked again and again, and pods are of no use then.
+            let is_of_use = |answer: &DeviceAnswer| match job.settings.mode() {
+                FenceMode::ConfirmOnly => answer.is_off(),
+                _ => answer.reading.is_ok(),
+            };
+            let pods = match answers.iter().any(is_of_use) {
+                true => pods_now(context, job).await,
+                false => None,
+            };
             DeviceReply::PowerRead { answers, pods }
         }
         DeviceOrder::Off(attempt) => {

@@ -57,7 +57,7 @@ pub enum DeviceReply {
         failures: Vec<String>,
         /// What the devices of the node's other levels showed meanwhile; no reading: it was asked, and did not answer.
         others: Vec<DeviceReadings>,
-        /// Something answered at the kubelet's port when the readings were complete; none: that is not known.
+        /// Something answered at the kubelet's port beside them; none: that is not known of the moment in which they were complete.
         kubelet_answers: Option<bool>,
         /// The node's pods, listed meanwhile, oldest first.
         pods: Vec<PodList>,

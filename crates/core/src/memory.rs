@@ -106,7 +106,7 @@ pub struct ClaimScoped {
     pub readings: Option<Vec<DeviceReadings>>,
     /// What the devices of the other levels showed while these were read.
     pub others: Vec<DeviceReadings>,
-    /// Something answered at the kubelet's port when the readings were complete; none: it is asked when they are judged.
+    /// Something answered at the kubelet's port beside the readings; none: after a command it is asked when they are judged.
     pub kubelet_answered: Option<bool>,
     /// These readings have proven the machine down once: the kubelet's port is not asked again beside them, for a machine that is down
     /// takes its time not to answer.

@@ -1,20 +1,24 @@
 //! The knock at the kubelet's port while the power is read for a proof: begun so that it is known what became of it when the last reading is there.
 //!
-//! A dark machine does not answer, so that a knock takes its whole time. It begins once every device that has to be off reads Off: a machine may take
-//! a moment to go down, and one supply of two is no Off yet. What it says is of the moment in which the readings are complete, or of none.
+//! A dark machine does not answer, so that a knock takes its whole time. Where nothing was commanded, the machine was off before, and it is knocked for
+//! beside the first reading: any answer counts. After an off command the knock begins once every device that has to be off reads Off, because a machine
+//! may take a moment to go down, and one supply of two is no Off yet. What it says then is of the moment in which the readings are complete, or of none.
 
 use super::Job;
 use crate::shell::context::Context;
 use crate::shell::observe;
+use fencing_api::settings::FenceMode;
 use fencing_core::observed::Read;
 use fencing_core::verification::Require;
 use fencing_drivers::clock;
+use fencing_drivers::confirm::ConfirmPlan;
+use futures::future::join;
 use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 /// Begun so long before the readings can be complete: a knock that no one answers takes three quarters of it.
 const AHEAD: Duration = Duration::from_millis(400);
@@ -45,21 +49,27 @@ impl Knocking {
         }
     }
 
-    /// Takes the readings, which span this window, and tells whether the kubelet answers at their end; none: it is not known.
+    /// Takes the readings of this plan, and tells whether the kubelet answers at their end; none: it is not known, and asked when they are judged.
     pub(super) async fn beside<T>(
         &self,
         context: &Context,
         job: &Job,
-        window: Duration,
+        plan: &ConfirmPlan,
         readings: impl Future<Output = T>,
     ) -> (T, Option<bool>) {
-        let (mut readings, mut knock) = (pin!(readings), pin!(self.knock(context, job, window)));
+        let is_commanded = job.settings.mode() != FenceMode::ConfirmOnly && !job.level.is_manual();
+        if !is_commanded {
+            let (readings, answers) = join(readings, answers(context, job)).await;
+            // Silence at the beginning is none at the end.
+            return (readings, answers.filter(|answers| *answers));
+        }
+        let (mut readings, mut knock) = (pin!(readings), pin!(self.knock(context, job, plan)));
         let (readings, ended) = tokio::select! {
             biased;
             readings = &mut readings => {
                 let ended = clock::since_boot();
                 if self.is_of(ended) {
-                    knock.await;
+                    let _ = timeout(LIFE, knock).await;
                 }
                 (readings, ended)
             }
@@ -69,12 +79,11 @@ impl Knocking {
     }
 
     /// Knocks when it is time to.
-    async fn knock(&self, context: &Context, job: &Job, window: Duration) {
+    async fn knock(&self, context: &Context, job: &Job, plan: &ConfirmPlan) {
         self.all_off.notified().await;
-        sleep(window.saturating_sub(AHEAD)).await;
+        sleep(span(plan).saturating_sub(AHEAD)).await;
         let _ = self.begun.set(clock::since_boot());
-        if let Read::Present(node) = observe::node(context, &job.settings.node).await {
-            let answers = observe::kubelet_answers(context, &node).await;
+        if let Some(answers) = answers(context, job).await {
             let _ = self.answers.set(answers);
         }
     }
@@ -90,6 +99,21 @@ impl Knocking {
     }
 }
 
+/// One knock now; none: the Node could not be read.
+async fn answers(context: &Context, job: &Job) -> Option<bool> {
+    match observe::node(context, &job.settings.node).await {
+        Read::Present(node) => Some(observe::kubelet_answers(context, &node).await),
+        _ => None,
+    }
+}
+
+/// From the first Off until the readings are complete, if each is answered in no time: a window may end between two of them.
+fn span(plan: &ConfirmPlan) -> Duration {
+    let period = plan.period.as_millis().max(1);
+    let pauses = u32::try_from(plan.window.as_millis().div_ceil(period)).unwrap_or(u32::MAX);
+    plan.period * pauses.max(plan.reads.saturating_sub(1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,6 +121,15 @@ mod tests {
     use crate::shell::jobs::Heard;
     use fencing_core::decision::DeviceOrder;
     use fencing_core::fixtures;
+
+    fn plan(period: u64, window: u64) -> ConfirmPlan {
+        ConfirmPlan {
+            reads: 2,
+            period: Duration::from_secs(period),
+            window: Duration::from_secs(window),
+            deadline: Duration::from_secs(60),
+        }
+    }
 
     fn job(devices: usize, require: Require) -> Job {
         let mut level = fixtures::level();
@@ -124,11 +157,19 @@ mod tests {
                 knocking.note_off(&job, off - 1);
                 // The same again is not another one.
                 knocking.note_off(&job, off - 1);
-                let knock = knocking.knock(&context, &job, Duration::ZERO);
+                let knock = knocking.knock(&context, &job, &plan(1, 0));
                 let _ = tokio::time::timeout(Duration::from_millis(50), knock).await;
                 let is_begun = knocking.begun.get().is_some();
                 assert_eq!(is_begun, off >= needed, "{require:?}, {off} off");
             }
+        }
+    }
+
+    #[test]
+    fn the_readings_last_whole_periods() {
+        for (period, window, seconds) in [(3, 3, 3), (3, 10, 12), (1, 1, 1), (3, 0, 3), (3, 40, 42)]
+        {
+            assert_eq!(span(&plan(period, window)), Duration::from_secs(seconds));
         }
     }
 

@@ -100,8 +100,7 @@ pub async fn of_level(
         }
     };
     let knocking = &off_seen.knocking;
-    let span = window.max(plan.period * plan.reads.saturating_sub(1));
-    let (readings, kubelet_answers) = knocking.beside(context, job, span, readings).await;
+    let (readings, kubelet_answers) = knocking.beside(context, job, &plan, readings).await;
     let others = said.into_inner().unwrap_or_else(PoisonError::into_inner);
     let (readings, failures): (Vec<_>, Vec<_>) = readings.into_iter().unzip();
     DeviceReply::Confirmed {

@@ -27,13 +27,14 @@ impl Gathering {
         self.due.get_or_insert(next);
     }
 
-    /// Is a look due? Then it is made.
+    /// Is a look due? Then it has to be made, and its end noted.
     pub(super) fn take(&mut self, now: Duration) -> bool {
-        let is_due = self.due.take_if(|due| *due <= now).is_some();
-        if is_due {
-            self.last = Some(now);
-        }
-        is_due
+        self.due.take_if(|due| *due <= now).is_some()
+    }
+
+    /// The look is over: one that takes long leaves time to others before the next.
+    pub(super) fn looked(&mut self, now: Duration) {
+        self.last = Some(now);
     }
 
     /// When the next look is due.
@@ -51,14 +52,16 @@ mod tests {
         let ms = Duration::from_millis;
         let mut gathering = Gathering::new();
         assert!(gathering.take(ms(1000)), "the first look");
+        gathering.looked(ms(1200));
         gathering.note(ms(5000));
         assert!(gathering.take(ms(5000)), "nothing was looked at just now");
-        for at in [5010, 5020, 5200] {
+        gathering.looked(ms(5400));
+        for at in [5410, 5420, 5600] {
             gathering.note(ms(at));
             assert!(!gathering.take(ms(at)), "at {at} ms");
         }
-        assert_eq!(gathering.due(), Some(ms(5250)));
-        assert!(gathering.take(ms(5250)));
+        assert_eq!(gathering.due(), Some(ms(5650)));
+        assert!(gathering.take(ms(5650)));
         assert!(!gathering.take(ms(9000)), "nothing has changed since");
     }
 }

@@ -81,6 +81,7 @@ impl Task {
             let now = self.prober.clock.since_boot();
             if self.gathering.take(now) {
                 self.take_in(now);
+                self.gathering.looked(self.prober.clock.since_boot());
             }
             if self.has_room(now)
                 && let Some((pair, number)) = self.schedule.take_due(now)

@@ -115,6 +115,7 @@ fn under_claim(memory: &Memory) -> Needs {
         attachments: by_storage,
         volumes_of: by_storage.then(|| storage::leaving(memory).cloned().collect()),
         kubelet: judging
+            && commanded
             && memory.under_claim.kubelet_answered.is_none()
             && !memory.under_claim.judged_down,
         ..Needs::default()

@@ -165,11 +165,11 @@ fn pods_are_listed_once_under_the_claim_and_once_beside_the_readings() {
     assert!(under_the_claim(&again).pods);
 }
 
-/// S22: unless it was asked while the power was read, and not again once that has proven it; what an older one has proven is another matter.
+/// S22: after a command, unless it was asked while the power was read, and not again once that has proven it; what an older one has proven is another matter.
 #[test]
-fn the_kubelet_is_asked_beside_the_readings() {
+fn the_kubelet_is_asked_beside_the_readings_after_a_command() {
     assert!(under_the_claim(&commanded()).kubelet);
-    assert!(under_the_claim(&judging()).kubelet);
+    assert!(!under_the_claim(&judging()).kubelet);
     for answered in [false, true] {
         let mut asked = commanded();
         asked.under_claim.kubelet_answered = Some(answered);

@@ -234,9 +234,10 @@ impl World {
                     failures: Vec::new(),
                     others: self.others(pending)?,
                     // After an off command it is asked when the readings are judged, as where a device takes its time.
-                    kubelet_answers: (self.settings.mode() == FenceMode::ConfirmOnly
-                        || pending.level.is_manual())
-                    .then_some(self.kubelet_answers),
+                    kubelet_answers: (self.kubelet_answers
+                        && (self.settings.mode() == FenceMode::ConfirmOnly
+                            || pending.level.is_manual()))
+                    .then_some(true),
                     pods: (!self.pods_unreadable).then(list).into_iter().collect(),
                 }
             }
