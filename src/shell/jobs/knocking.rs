@@ -150,14 +150,14 @@ mod tests {
     /// S22: a machine runs on one of two supplies, and its kubelet may answer.
     #[tokio::test]
     async fn there_is_no_knock_before_every_device_that_has_to_be_off_reads_off() {
-        let context = Cluster::new().await.context();
+        let (context, at_once) = (Cluster::new().await.context(), plan(0, 0));
         for (require, needed) in [(Require::All, 2), (Require::Any, 1)] {
             let (knocking, job) = (Knocking::default(), job(2, require));
             for off in 1..=2 {
                 knocking.note_off(&job, off - 1);
                 // The same again is not another one.
                 knocking.note_off(&job, off - 1);
-                let knock = knocking.knock(&context, &job, &plan(1, 0));
+                let knock = knocking.knock(&context, &job, &at_once);
                 let _ = tokio::time::timeout(Duration::from_millis(50), knock).await;
                 let is_begun = knocking.begun.get().is_some();
                 assert_eq!(is_begun, off >= needed, "{require:?}, {off} off");
