@@ -19,8 +19,8 @@ use fencing_testbed::process::{Guard, Process, Spec};
 /// How long PID 1 may take to bring the network up. It takes 40 ms.
 const BOOT_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long the kernel may take to end all processes of a machine. It takes 30 to 70 ms, where others leave it time.
-const DARK_LIMIT: Duration = Duration::from_secs(60);
+/// How long the kernel may take to end all processes of a machine. It takes 30 to 70 ms.
+const DARK_LIMIT: Duration = Duration::from_secs(10);
 
 /// How often to look. Power figures are in tens of milliseconds.
 const POLL: Duration = Duration::from_millis(1);

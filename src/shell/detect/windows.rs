@@ -24,8 +24,7 @@ impl Detector {
         }
         let policies = self.context.caches.policies();
         for node in self.context.caches.nodes.state() {
-            let view = &node.view;
-            self.schedule(view, &policies);
+            self.schedule(&node.view, &policies);
         }
         self.watch_windows();
     }

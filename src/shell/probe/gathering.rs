@@ -54,7 +54,7 @@ mod tests {
         assert!(gathering.take(ms(1000)), "the first look");
         gathering.looked(ms(1200));
         gathering.note(ms(5000));
-        assert!(gathering.take(ms(5000)), "nothing was looked at just now");
+        assert!(gathering.take(ms(5000)), "the last look was long before");
         gathering.looked(ms(5400));
         for at in [5410, 5420, 5600] {
             gathering.note(ms(at));

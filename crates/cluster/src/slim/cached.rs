@@ -2,7 +2,7 @@
 //!
 //! A large cluster has 5,000 Nodes and 20,000 VolumeAttachments: metadata that no one reads would be most of what they take.
 
-use super::{Kubelet, SlimAttachment, SlimNode};
+use super::{SlimAttachment, SlimNode};
 use fencing_core::budget::Member;
 use fencing_core::observed::{AttachmentView, NodeView, Ready};
 use jiff::Timestamp;
@@ -20,8 +20,6 @@ pub struct CachedNode {
     pub view: NodeView,
     /// When the Node was created.
     pub created: Option<Timestamp>,
-    /// Where its kubelet listens, if it reported that.
-    pub kubelet: Option<Kubelet>,
 }
 
 /// A VolumeAttachment in a cache.
@@ -38,7 +36,6 @@ impl From<SlimNode> for CachedNode {
         Self {
             view: node.view(),
             created: node.created(),
-            kubelet: node.kubelet(),
         }
     }
 }
