@@ -203,7 +203,7 @@ fn wears_nothing_out(operator: &Operator, files: u64) -> Result<()> {
     operator.check()
 }
 
-/// How soon is soon, is for a machine that has nothing else to do.
+/// A debug build: 17 s were measured on two cores.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_die_in_a_dark_network_and_are_out_of_service_when_it_is_back() -> Result<()> {
     all_dark(Size {
@@ -211,7 +211,7 @@ async fn nodes_die_in_a_dark_network_and_are_out_of_service_when_it_is_back() ->
         dead: 100,
         files: 512,
         ulimit: "-n 512",
-        within: Duration::from_secs(300),
+        within: Duration::from_secs(60),
     })
     .await
 }
