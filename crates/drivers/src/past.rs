@@ -10,7 +10,7 @@ const TAKEN_WITHIN: Duration = Duration::from_mins(1);
 #[derive(Debug, Clone, Default)]
 pub struct Past(Arc<Mutex<Times>>);
 
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Times {
     /// The device has taken the command to turn the machine off.
     commanded: Option<Duration>,
@@ -20,15 +20,18 @@ struct Times {
     started: Option<Duration>,
     /// What spoke against an Off last, and nothing since has shown otherwise.
     doubt: Option<&'static str>,
+    /// The role of this login, if the device says that it may not switch.
+    role: Option<String>,
 }
 
 impl Past {
     /// The same where another login is used from now on: that one has not been taken yet.
     #[must_use]
     pub fn of_another_login(&self) -> Self {
-        let times = self.times(|times| *times);
+        let times = self.times(|times| times.clone());
         Self(Arc::new(Mutex::new(Times {
             taken: None,
+            role: None,
             ..times
         })))
     }
@@ -64,6 +67,16 @@ impl Past {
     /// What speaks against this Off, or nothing does, or the machine reads On.
     pub(super) fn note_doubt(&self, doubt: Option<&'static str>) {
         self.times(|times| times.doubt = doubt);
+    }
+
+    /// The role of this login, if the device said last that it may not switch.
+    pub(super) fn role_that_may_not(&self) -> Option<String> {
+        self.times(|times| times.role.clone())
+    }
+
+    /// The device says which role may not switch, or that this login has one that may.
+    pub(super) fn note_role(&self, that_may_not: Option<String>) {
+        self.times(|times| times.role = that_may_not);
     }
 
     /// It has answered a request with this login.

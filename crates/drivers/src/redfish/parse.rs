@@ -4,10 +4,12 @@
 //! another of the two values; so is anything of the wrong shape in a place that matters. The power state alone is never an
 //! error: whatever is not exactly `Off` is some other state.
 
+mod account;
 mod beside;
 mod links;
 mod reset;
 
+pub use account::{ACCOUNT_SERVICE, link, may_not_reset, role_of};
 pub use links::{local_path, with_paths};
 
 pub use beside::{Restart, machine_reads_on, restart};

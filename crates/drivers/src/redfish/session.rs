@@ -1,5 +1,6 @@
 //! A conversation with a Redfish service: one call at a time, each within its own time.
 
+mod account;
 mod ask;
 mod beside;
 mod follow;
@@ -89,9 +90,14 @@ impl FenceSession for Session {
             let begun = clock.since_boot();
             let outcome = self.limit(limit).on(self.look()).await;
             let (mut probe, manager) = self.concluded(outcome)?;
+            let gone = || clock.since_boot().saturating_sub(begun);
+            let denial = match extent {
+                Extent::Whole => self.asked_denial(gone()).await,
+                Extent::Listed | Extent::Needed => self.known_denial(),
+            };
+            probe.off_denied = probe.off_denied.or(denial);
             if extent == Extent::Whole {
-                let gone = clock.since_boot().saturating_sub(begun);
-                probe.clock = clock_within(limit, gone, self.manager_time(manager)).await;
+                probe.clock = clock_within(limit, gone(), self.manager_time(manager)).await;
             }
             Ok(probe)
         }

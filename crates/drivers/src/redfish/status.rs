@@ -8,6 +8,9 @@ use crate::error::{UPDATE_FIRMWARE, printable};
 use crate::http::Reply;
 use http::StatusCode;
 
+/// What an account needs that is to switch.
+pub(super) const OPERATOR: &str = "the Operator role";
+
 /// Does it say that the request was not carried out? A redirect does, but for 303, which names the result of what was done (RFC 9110,
 /// section 15.4.4).
 #[must_use]
@@ -48,7 +51,7 @@ pub fn error(
             request,
             said,
             right: match method {
-                "POST" => "the Operator role",
+                "POST" => OPERATOR,
                 _ => "a role that may read it",
             },
         },

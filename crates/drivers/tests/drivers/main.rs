@@ -6,6 +6,7 @@
     reason = "tests measure how long they wait"
 )]
 
+mod account;
 mod agent;
 mod aws;
 mod azure;

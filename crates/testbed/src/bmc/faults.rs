@@ -24,6 +24,8 @@ pub struct BmcFaults {
     pub lock_account_after: Option<u32>,
     /// The account may read but not reset: 403.
     pub read_only_account: bool,
+    /// There is no AccountService.
+    pub no_account_service: bool,
 
     /// `UUID` in place of the machine's own. `Value::Null` for null.
     pub uuid: Option<Value>,

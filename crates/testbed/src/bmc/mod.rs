@@ -16,6 +16,7 @@
 //! # Ok(()) }
 //! ```
 
+mod account;
 mod answer;
 mod faults;
 mod log;

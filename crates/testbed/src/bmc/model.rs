@@ -150,7 +150,7 @@ pub(super) fn systems(faults: &BmcFaults, page: Option<usize>) -> Value {
     resource
 }
 
-fn collection(path: &str, kind: &str, members: &[String]) -> Value {
+pub(super) fn collection(path: &str, kind: &str, members: &[String]) -> Value {
     let links: Vec<_> = members
         .iter()
         .map(|path| json!({"@odata.id": path}))

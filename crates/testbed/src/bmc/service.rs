@@ -19,7 +19,7 @@ use rustls::ServerConfig;
 use serde_json::{Value, json};
 
 use super::{
-    Credentials, Plug,
+    Credentials, Plug, account,
     answer::{Answer, error_for},
     faults::{BmcFaults, Certificate, Reading, Reply, Which},
     log::{Auth, Entry, SentHeaders},
@@ -279,6 +279,9 @@ impl Service {
                 if self.system(id, &faults).is_some() =>
             {
                 Answer::resource(&model::action_info(id, &faults))
+            }
+            ["redfish", "v1", "AccountService", ..] => {
+                account::answer(&asked.path, &self.credentials.username, &faults)
             }
             ["redfish", "v1", "TaskService", "Tasks", id] => self.read_task(id),
             ["redfish", "v1", "TaskService", "TaskMonitors", id] => self.read_task_monitor(id),

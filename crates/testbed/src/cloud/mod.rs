@@ -81,6 +81,8 @@ pub struct View<'a> {
     pub beside: Beside,
     /// What becomes of a command.
     pub taken: Taken,
+    /// May the account switch it?
+    pub may_switch: bool,
 }
 
 /// How one provider is asked, and answers.
@@ -247,6 +249,7 @@ impl<P: Page> Service<P> {
                 is_on: shown,
                 beside: faults.beside,
                 taken,
+                may_switch: faults.access != Access::ReadOnly,
             },
         );
         if let (Wants::State, Shown::Twice(on)) = (wants, &faults.shown) {

@@ -100,6 +100,14 @@ fn other(page: &Proxmox, view: &View<'_>) -> Answer {
             {"type": "cluster", "name": "lab", "nodes": 3, "quorate": is_there(Beside::CutOff)},
             {"type": "node", "name": "pve1", "online": is_there(Beside::OldReport), "local": 1},
         ])),
+        "/access/permissions" => {
+            // Each with whether it holds for what is below the path, too.
+            let mut permissions = json!({"VM.Audit": 1, "VM.PowerMgmt": 0});
+            if !view.may_switch {
+                permissions = json!({"VM.Audit": 1});
+            }
+            data(&json!({(format!("/vms/{VM}")): permissions}))
+        }
         _ if path.ends_with("/config") => {
             let vm = vm(view.head.uri.path()).map_or(VM, |(vm, _)| vm);
             let uuid = match vm {

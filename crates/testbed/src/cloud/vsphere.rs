@@ -28,7 +28,9 @@ impl Page for Vsphere {
             "PowerOffVM_Task" => Some(Wants::Switch(false)),
             "PowerOnVM_Task" => Some(Wants::Switch(true)),
             "RetrievePropertiesEx" if body.contains("runtime.host") => Some(Wants::State),
-            "RetrievePropertiesEx" | "FindAllByUuid" => Some(Wants::Other),
+            "RetrievePropertiesEx" | "FindAllByUuid" | "HasPrivilegeOnEntities" => {
+                Some(Wants::Other)
+            }
             _ => None,
         }
     }
@@ -71,6 +73,9 @@ impl Page for Vsphere {
                 "FindAllByUuid",
                 "<returnval type=\"VirtualMachine\">vm-62</returnval>",
             ),
+            (Wants::Other, _) if view.body.contains("HasPrivilegeOnEntities") => {
+                returns("HasPrivilegeOnEntities", &privileges(view.may_switch))
+            }
             (Wants::Other, _) => returns("RetrievePropertiesEx", TASK),
         }
     }
@@ -92,7 +97,8 @@ impl Page for Vsphere {
 
 const CONTENT: &str = "<returnval><rootFolder type=\"Folder\">group-d1</rootFolder><propertyCollector type=\"PropertyCollector\">propertyCollector</propertyCollector>\
     <viewManager type=\"ViewManager\">ViewManager</viewManager><about><apiVersion>8.0.2.0</apiVersion></about>\
-    <sessionManager type=\"SessionManager\">SessionManager</sessionManager><searchIndex type=\"SearchIndex\">SearchIndex</searchIndex></returnval>";
+    <sessionManager type=\"SessionManager\">SessionManager</sessionManager><searchIndex type=\"SearchIndex\">SearchIndex</searchIndex>\
+    <authorizationManager type=\"AuthorizationManager\">AuthorizationManager</authorizationManager></returnval>";
 
 const TASK: &str = "<returnval><objects><obj type=\"Task\">task-7</obj><propSet><name>info.state</name><val>success</val></propSet></objects></returnval>";
 
@@ -114,6 +120,17 @@ fn fault(name: &str, words: &str) -> Answer {
          <detail><{name}Fault xmlns=\"urn:vim25\" xsi:type=\"{name}\"/></detail></soapenv:Fault>"
     );
     Answer::text(500, envelope(&fault))
+}
+
+fn privileges(may_switch: bool) -> String {
+    let of = |name: &str, granted: bool| {
+        format!("<privAvailability><privId>{name}</privId><isGranted>{granted}</isGranted></privAvailability>")
+    };
+    format!(
+        "<returnval><entity type=\"VirtualMachine\">vm-62</entity>{}{}</returnval>",
+        of("System.Read", true),
+        of("VirtualMachine.Interact.PowerOff", may_switch)
+    )
 }
 
 fn state(view: &View<'_>) -> String {

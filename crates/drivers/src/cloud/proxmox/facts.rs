@@ -8,7 +8,7 @@ use crate::json::Whole;
 use fencing_core::reading::{Identity, PowerState};
 use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::fmt;
 
 /// `status` of a VM. There are no others; what HA or a lock makes of a VM stands beside it.
@@ -49,6 +49,17 @@ pub(super) fn vm_number(text: &str) -> Option<u64> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     let number = text.parse().ok().filter(|_| is_number)?;
     NUMBERS.contains(&number).then_some(number)
+}
+
+/// What a token needs to switch a VM.
+pub(super) const POWER: &str = "VM.PowerMgmt";
+
+/// Do the permissions on a path list something, and not that one? Each has beside it whether it holds below the path, too, so the name alone counts.
+pub(super) fn may_only_read(permissions: &Value) -> bool {
+    let paths = permissions.as_object().into_iter().flat_map(Map::values);
+    let mut listed = paths.filter_map(Value::as_object).flat_map(Map::keys);
+    let first = listed.next();
+    first.is_some_and(|it| it != POWER) && listed.all(|it| it != POWER)
 }
 
 /// A VM as the list of the cluster has it, which is some seconds old.

@@ -167,6 +167,19 @@ impl Provider for Proxmox {
         switch(io, machine, "stop").await
     }
 
+    /// What the token may do with the VM; of itself a token may always ask that.
+    async fn off_denied(&self, io: &mut Io, machine: &Machine) -> Option<DeviceError> {
+        let vm = machine.path.rsplit('/').next().unwrap_or_default();
+        let path = format!("/access/permissions?path=/vms/{vm}");
+        let permissions = get(io, &path).await.ok()?;
+        facts::may_only_read(&permissions).then(|| DeviceError::PermissionDenied {
+            endpoint: machine.at.to_string(),
+            request: facts::POWER.to_owned(),
+            said: format!("its permissions on /vms/{vm}"),
+            right: ANSWERS.right,
+        })
+    }
+
     /// Starts it, unless that would load the memory of before: the volumes have moved since.
     async fn on(&self, io: &mut Io, machine: &Machine) -> Result<Sent, DeviceError> {
         let config = get(io, &format!("{}/config?current=1", machine.path)).await?;

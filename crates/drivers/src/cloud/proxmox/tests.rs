@@ -55,6 +55,24 @@ fn with(mut document: Value, at: &str, value: Option<Value>) -> Value {
 }
 
 #[test]
+fn a_token_that_may_audit_a_vm_may_not_stop_it() {
+    let may_only_read =
+        |of_vm: Value| facts::may_only_read(&json!({"data": {"/vms/104": of_vm}})["data"]);
+    assert!(may_only_read(json!({"VM.Audit": 1, "VM.Console": 1})));
+    // With the right in the first, a middle and the last place, for this path alone too; and where nothing is listed nothing is known.
+    for may in [
+        json!({"VM.PowerMgmt": 0}),
+        json!({"VM.Audit": 1, "VM.PowerMgmt": 1}),
+        json!({"VM.PowerMgmt": 1, "VM.Snapshot": 1}),
+        json!({}),
+        json!([]),
+    ] {
+        assert!(!may_only_read(may.clone()), "{may}");
+    }
+    assert!(!facts::may_only_read(&json!(null)));
+}
+
+#[test]
 fn high_availability_starts_a_vm_again() {
     assert_eq!(facts::restarter(&stopped()), None);
     let managed = with(

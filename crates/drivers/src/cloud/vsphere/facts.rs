@@ -7,6 +7,7 @@ use crate::error::printable;
 use crate::xml::{child, children, document, text};
 use fencing_core::reading::{Identity, PowerState};
 use roxmltree::Node;
+use std::collections::BTreeMap;
 
 /// `runtime.powerState`. A suspended VM keeps its memory: it has no power state here.
 const STATES: [Word; 2] = [
@@ -69,7 +70,39 @@ pub(super) fn content_of(answer: &str) -> Result<Content, String> {
         property_collector: of("propertyCollector")?,
         view_manager: of("viewManager")?,
         root_folder: of("rootFolder")?,
+        authorization_manager: of("authorizationManager").unwrap_or_default(),
+        session: String::new(),
     })
+}
+
+/// The key of the session that a login has opened; empty where it tells none.
+pub(super) fn session_key(answer: &str) -> String {
+    let key = || {
+        let document = document(answer).ok()?;
+        let session = only(document.root_element()).ok()?;
+        child(session, "key").and_then(reference)
+    };
+    key().unwrap_or_default()
+}
+
+/// The privileges that were asked for, and whether the session has each.
+///
+/// # Errors
+/// It does not say so of one object.
+pub(super) fn privileges(answer: &str) -> Result<BTreeMap<String, bool>, String> {
+    let document = document(answer)?;
+    let of_vm = only(document.root_element())?;
+    let one = |it: Node<'_, '_>| {
+        let granted = match text(it, "isGranted")? {
+            "true" => true,
+            "false" => false,
+            _ => return None,
+        };
+        Some((text(it, "privId")?.to_owned(), granted))
+    };
+    Ok(children(of_vm, "privAvailability")
+        .filter_map(one)
+        .collect())
 }
 
 /// # Errors

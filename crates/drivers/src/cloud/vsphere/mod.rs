@@ -35,6 +35,9 @@ const PAGE: usize = 100;
 const PAGES_MAX: usize = 50;
 const PAGE_BYTES_MAX: usize = 4 << 20;
 
+/// What an account has to have, to read a VM and to turn it off.
+const PRIVILEGES: [&str; 2] = ["System.Read", "VirtualMachine.Interact.PowerOff"];
+
 /// What a fault means. Every fault has the status 500.
 const ANSWERS: Answers = Answers {
     table: &[
@@ -87,6 +90,24 @@ impl Provider for Vsphere {
 
     async fn off(&self, io: &mut Io, machine: &Machine) -> Result<Sent, DeviceError> {
         switch(io, machine, false).await
+    }
+
+    /// What the session may do with the VM. An account whose rights begin below the root folder may not even ask.
+    async fn off_denied(&self, io: &mut Io, machine: &Machine) -> Option<DeviceError> {
+        let grant = session(io).await.ok()?;
+        let content = kept(&grant);
+        let question = soap::privileges(&content, &machine.path, &PRIVILEGES)?;
+        let call = with_session(call(&content.version, question), &grant).ok()?;
+        let reply = io.read(&io.main(), &call, StatusCode::OK, &ANSWERS).await;
+        let has = facts::privileges(&body(io, reply.ok()?).ok()?).ok()?;
+        let granted = PRIVILEGES.map(|asked| has.get(asked).copied());
+        // What it has just read it may read: otherwise the answer is not about this session.
+        (granted == [Some(true), Some(false)]).then(|| DeviceError::PermissionDenied {
+            endpoint: machine.at.to_string(),
+            request: PRIVILEGES[1].to_owned(),
+            said: "HasPrivilegeOnEntities of the VM".to_owned(),
+            right: ANSWERS.right,
+        })
     }
 
     async fn on(&self, io: &mut Io, machine: &Machine) -> Result<Sent, DeviceError> {
@@ -206,6 +227,7 @@ async fn session(io: &mut Io) -> Result<Grant, DeviceError> {
     let mut own = own.filter(|(name, _)| name.trim() == COOKIE_NAME);
     let token = own.next().map(|(_, value)| value.to_owned());
     let token = Zeroizing::new(token.unwrap_or_default());
+    let session = facts::session_key(&body(io, reply)?);
     if token.is_empty() {
         return Err(io.protocol(&at, "its login opens no session"));
     }
@@ -216,6 +238,8 @@ async fn session(io: &mut Io) -> Result<Grant, DeviceError> {
         content.property_collector,
         content.view_manager,
         content.root_folder,
+        content.authorization_manager,
+        session,
     ];
     let grant = Grant {
         token,
@@ -242,6 +266,8 @@ fn kept(grant: &Grant) -> Content {
         property_collector: of(3),
         view_manager: of(4),
         root_folder: of(5),
+        authorization_manager: of(6),
+        session: of(7),
     }
 }
 

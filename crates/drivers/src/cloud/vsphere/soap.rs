@@ -22,6 +22,10 @@ pub(super) struct Content {
     pub(super) property_collector: String,
     pub(super) view_manager: String,
     pub(super) root_folder: String,
+    /// Empty where the server names none.
+    pub(super) authorization_manager: String,
+    /// Key of the session, which the login has told; empty before it, or where it told none.
+    pub(super) session: String,
 }
 
 /// An envelope with this in its body.
@@ -161,6 +165,27 @@ pub(super) fn switch(vm: &str, on: bool) -> String {
         "PowerOffVM_Task"
     };
     method(name, "VirtualMachine", vm, "")
+}
+
+/// Which of these privileges the session has on a VM; none: nobody can be asked.
+pub(super) fn privileges(content: &Content, vm: &str, asked: &[&str]) -> Option<String> {
+    let (manager, session) = (&content.authorization_manager, &content.session);
+    let asked: String = asked
+        .iter()
+        .map(|it| format!("<privId>{it}</privId>"))
+        .collect();
+    let arguments = format!(
+        "<entity type=\"VirtualMachine\">{}</entity><sessionId>{}</sessionId>{asked}",
+        escape(vm),
+        escape(session)
+    );
+    let question = method(
+        "HasPrivilegeOnEntities",
+        "AuthorizationManager",
+        manager,
+        &arguments,
+    );
+    (!manager.is_empty() && !session.is_empty()).then_some(question)
 }
 
 /// The state of a task.

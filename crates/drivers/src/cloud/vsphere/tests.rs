@@ -68,6 +68,24 @@ fn said(answer: &str) -> Said {
 }
 
 #[test]
+fn privileges_are_those_that_are_said_of_one_object() {
+    let of = |name: &str, granted: &str| {
+        format!(
+            "<privAvailability><privId>{name}</privId><isGranted>{granted}</isGranted></privAvailability>"
+        )
+    };
+    let vm = |all: &str| format!("<returnval><entity>vm-62</entity>{all}</returnval>");
+    let one = vm(&[of(PRIVILEGES[0], "true"), of(PRIVILEGES[1], "false")].concat());
+    let answer = |values: &str| facts::privileges(&response("HasPrivilegeOnEntities", values));
+    let has = answer(&one).unwrap();
+    assert_eq!(PRIVILEGES.map(|it| has.get(it).copied()), [Some(true), Some(false)]);
+    assert!(answer(&vm(&of(PRIVILEGES[1], "no"))).unwrap().is_empty());
+    for no_answer in [String::new(), format!("{one}{one}")] {
+        assert!(answer(&no_answer).is_err(), "{no_answer}");
+    }
+}
+
+#[test]
 fn only_a_connected_vm_of_a_connected_host_is_off() {
     assert!(said(&answer(None, "connected")).is_off());
     let with = |name, value, host| said(&answer(Some((name, value)), host));
@@ -161,7 +179,7 @@ fn the_machine_follows_from_the_provider_id_or_the_system_uuid() {
 /// A vCenter that answers each request with the next of these.
 async fn service(answers: &[&str]) -> Service {
     let service = Service::new().await;
-    let content = "<returnval><rootFolder>group-d1</rootFolder><propertyCollector>pc</propertyCollector><viewManager>vm</viewManager><about><apiVersion>8.0.2.0</apiVersion></about><sessionManager>sm</sessionManager><searchIndex>si</searchIndex></returnval>";
+    let content = "<returnval><rootFolder>group-d1</rootFolder><propertyCollector>pc</propertyCollector><viewManager>vm</viewManager><about><apiVersion>8.0.2.0</apiVersion></about><sessionManager>sm</sessionManager><searchIndex>si</searchIndex><authorizationManager>am</authorizationManager></returnval>";
     let path = "POST /sdk";
     service.answer(
         path,
@@ -171,7 +189,7 @@ async fn service(answers: &[&str]) -> Service {
     );
     let cookie =
         "Set-Cookie: other=1\r\nSet-Cookie: vmware_soap_session=\"52a1\"; Path=/; HttpOnly\r\n";
-    service.answer(path, "200 OK", cookie, response("Login", "<returnval/>"));
+    service.answer(path, "200 OK", cookie, response("Login", "<returnval><key>52b9</key></returnval>"));
     for answer in answers {
         service.answer(path, "200 OK", "", *answer);
     }
@@ -222,6 +240,30 @@ async fn a_vm_is_found_by_its_uuid_in_a_session_that_serves_all() {
         );
         let login = asked.iter().find(|it| it.contains("<Login "));
         assert!(login.is_none_or(|it| it.contains("<password>a&amp;b&lt;c</password>")));
+    }
+}
+
+#[tokio::test]
+async fn an_account_that_may_not_turn_the_vm_off_is_told_of_in_peace_time() {
+    let hit = response("FindAllByUuid", "<returnval>vm-62</returnval>");
+    let none = response("FindAllByUuid", "");
+    let on = answer(Some(("powerState", "poweredOn")), "connected");
+    let privileges = |read: bool, off: bool| {
+        let of = |name: &str, has: bool| {
+            format!("<privAvailability><privId>{name}</privId><isGranted>{has}</isGranted></privAvailability>")
+        };
+        let all = [of(PRIVILEGES[0], read), of(PRIVILEGES[1], off)].concat();
+        response("HasPrivilegeOnEntities", &format!("<returnval>{all}</returnval>"))
+    };
+    // A session that is not known has nothing at all, it is said.
+    for (read, off, may) in [(true, true, true), (true, false, false), (false, false, true)] {
+        let service = service(&[&hit, &none, &on, &privileges(read, off)]).await;
+        let probe = driver(&service).open().probe(crate::Extent::Needed).await;
+        let denied = probe.expect("a probe").off_denied;
+        assert_eq!(denied.is_none(), may, "{denied:?}");
+        let asked = service.asked();
+        let last = asked.last().expect("a request");
+        assert!(last.contains("<entity type=\"VirtualMachine\">vm-62</entity><sessionId>52b9</sessionId>"), "{last}");
     }
 }
 
