@@ -58,7 +58,11 @@ const READER: &str = r#"["Login","ConfigureSelf"]"#;
 async fn an_account_that_may_only_read_is_told_of_and_remembered() {
     let bmc = with_privileges(READER).await;
     let settings = settings_of(&bmc);
-    assert_eq!(denial(&settings, Extent::Needed).await, None, "not asked yet");
+    assert_eq!(
+        denial(&settings, Extent::Needed).await,
+        None,
+        "not asked yet"
+    );
     let denied = denial(&settings, Extent::Whole).await.unwrap();
     assert!(matches!(denied, DeviceError::PermissionDenied { .. }));
     let words = denied.to_string();
@@ -85,7 +89,11 @@ async fn it_is_forgotten_once_the_role_may() {
     let now = Arc::clone(&may);
     let bmc = Bmc::plain(move |request| {
         let operator = r#"["Login","ConfigureComponents"]"#;
-        let privileges = if now.load(Ordering::Relaxed) { operator } else { READER };
+        let privileges = if now.load(Ordering::Relaxed) {
+            operator
+        } else {
+            READER
+        };
         answer(request, privileges)
     })
     .await;
@@ -102,7 +110,8 @@ async fn it_is_forgotten_once_the_role_may() {
 #[tokio::test]
 async fn a_service_that_does_not_tell_changes_nothing() {
     type Change = fn(&Request) -> Option<Act>;
-    let not_there: Change = |it| (it.path == SERVICE).then(|| Act::Send(reply("404 Not Found", "{}")));
+    let not_there: Change =
+        |it| (it.path == SERVICE).then(|| Act::Send(reply("404 Not Found", "{}")));
     let slow: Change = |it| (it.path == ACCOUNTS).then_some(Act::Hang);
     let hidden: Change = |it| (it.path == ROLE).then(|| Act::Send(reply("403 Forbidden", "{}")));
     let nonsense: Change = |it| (it.path == SERVICE).then(|| Act::Send(reply("200 OK", "[")));
@@ -112,10 +121,12 @@ async fn a_service_that_does_not_tell_changes_nothing() {
         (it.path == SERVICE).then(|| Act::Send(reply("200 OK", link)))
     };
     for change in [not_there, slow, hidden, nonsense, gone, elsewhere] {
-        let bmc = Bmc::plain(move |request| change(request).unwrap_or_else(|| answer(request, READER)));
+        let script =
+            move |request: &Request| change(request).unwrap_or_else(|| answer(request, READER));
+        let bmc = Bmc::plain(script).await;
         let settings = RedfishSettings {
             call_timeout: Duration::from_secs(2),
-            ..settings_of(&bmc.await)
+            ..settings_of(&bmc)
         };
         assert_eq!(denial(&settings, Extent::Whole).await, None);
     }

@@ -1,4 +1,4 @@
-//! The AccountService: who may do what. Of two accounts only one's own can be read, as by anybody who does not manage them (DSP8011).
+//! The AccountService: who may do what.
 
 use serde_json::{Value, json};
 
@@ -24,11 +24,10 @@ pub(super) fn answer(path: &str, user: &str, faults: &BmcFaults) -> Answer {
             "Roles": link("/Roles"),
         }),
         "/Accounts" => {
-            let members = [1, 2].map(|id| format!("{SERVICE}/Accounts/{id}"));
+            let members = [format!("{SERVICE}/Accounts/1")];
             collection(path, "ManagerAccountCollection", &members)
         }
-        "/Accounts/1" => return error_for(403),
-        "/Accounts/2" => {
+        "/Accounts/1" => {
             let role = match faults.read_only_account {
                 true => "ReadOnly",
                 false => "Operator",
@@ -36,7 +35,7 @@ pub(super) fn answer(path: &str, user: &str, faults: &BmcFaults) -> Answer {
             json!({
                 "@odata.id": path,
                 "@odata.type": "#ManagerAccount.v1_12_1.ManagerAccount",
-                "Id": "2",
+                "Id": "1",
                 "Name": "User Account",
                 "UserName": user,
                 "RoleId": role,

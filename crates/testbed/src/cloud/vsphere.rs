@@ -124,7 +124,9 @@ fn fault(name: &str, words: &str) -> Answer {
 
 fn privileges(may_switch: bool) -> String {
     let of = |name: &str, granted: bool| {
-        format!("<privAvailability><privId>{name}</privId><isGranted>{granted}</isGranted></privAvailability>")
+        format!(
+            "<privAvailability><privId>{name}</privId><isGranted>{granted}</isGranted></privAvailability>"
+        )
     };
     format!(
         "<returnval><entity type=\"VirtualMachine\">vm-62</entity>{}{}</returnval>",

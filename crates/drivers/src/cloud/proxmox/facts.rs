@@ -56,7 +56,8 @@ pub(super) const POWER: &str = "VM.PowerMgmt";
 
 /// Do the permissions on a path list something, and not that one? Each has beside it whether it holds below the path, too, so the name alone counts.
 pub(super) fn may_only_read(permissions: &Value) -> bool {
-    let paths = permissions.as_object().into_iter().flat_map(Map::values);
+    let paths = permissions.get("data").and_then(Value::as_object);
+    let paths = paths.into_iter().flat_map(Map::values);
     let mut listed = paths.filter_map(Value::as_object).flat_map(Map::keys);
     let first = listed.next();
     first.is_some_and(|it| it != POWER) && listed.all(|it| it != POWER)

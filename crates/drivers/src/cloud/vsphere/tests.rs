@@ -78,7 +78,10 @@ fn privileges_are_those_that_are_said_of_one_object() {
     let one = vm(&[of(PRIVILEGES[0], "true"), of(PRIVILEGES[1], "false")].concat());
     let answer = |values: &str| facts::privileges(&response("HasPrivilegeOnEntities", values));
     let has = answer(&one).unwrap();
-    assert_eq!(PRIVILEGES.map(|it| has.get(it).copied()), [Some(true), Some(false)]);
+    assert_eq!(
+        PRIVILEGES.map(|it| has.get(it).copied()),
+        [Some(true), Some(false)]
+    );
     assert!(answer(&vm(&of(PRIVILEGES[1], "no"))).unwrap().is_empty());
     for no_answer in [String::new(), format!("{one}{one}")] {
         assert!(answer(&no_answer).is_err(), "{no_answer}");
@@ -189,7 +192,12 @@ async fn service(answers: &[&str]) -> Service {
     );
     let cookie =
         "Set-Cookie: other=1\r\nSet-Cookie: vmware_soap_session=\"52a1\"; Path=/; HttpOnly\r\n";
-    service.answer(path, "200 OK", cookie, response("Login", "<returnval><key>52b9</key></returnval>"));
+    service.answer(
+        path,
+        "200 OK",
+        cookie,
+        response("Login", "<returnval><key>52b9</key></returnval>"),
+    );
     for answer in answers {
         service.answer(path, "200 OK", "", *answer);
     }
@@ -250,20 +258,34 @@ async fn an_account_that_may_not_turn_the_vm_off_is_told_of_in_peace_time() {
     let on = answer(Some(("powerState", "poweredOn")), "connected");
     let privileges = |read: bool, off: bool| {
         let of = |name: &str, has: bool| {
-            format!("<privAvailability><privId>{name}</privId><isGranted>{has}</isGranted></privAvailability>")
+            format!(
+                "<privAvailability><privId>{name}</privId><isGranted>{has}</isGranted></privAvailability>"
+            )
         };
         let all = [of(PRIVILEGES[0], read), of(PRIVILEGES[1], off)].concat();
-        response("HasPrivilegeOnEntities", &format!("<returnval>{all}</returnval>"))
+        response(
+            "HasPrivilegeOnEntities",
+            &format!("<returnval>{all}</returnval>"),
+        )
     };
     // A session that is not known has nothing at all, it is said.
-    for (read, off, may) in [(true, true, true), (true, false, false), (false, false, true)] {
+    for (read, off, may) in [
+        (true, true, true),
+        (true, false, false),
+        (false, false, true),
+    ] {
         let service = service(&[&hit, &none, &on, &privileges(read, off)]).await;
         let probe = driver(&service).open().probe(crate::Extent::Needed).await;
         let denied = probe.expect("a probe").off_denied;
         assert_eq!(denied.is_none(), may, "{denied:?}");
         let asked = service.asked();
         let last = asked.last().expect("a request");
-        assert!(last.contains("<entity type=\"VirtualMachine\">vm-62</entity><sessionId>52b9</sessionId>"), "{last}");
+        assert!(
+            last.contains(
+                "<entity type=\"VirtualMachine\">vm-62</entity><sessionId>52b9</sessionId>"
+            ),
+            "{last}"
+        );
     }
 }
 
