@@ -103,7 +103,8 @@ pub async fn create_fence(context: &Context, fence: &NodeFence) -> Reply {
     reply(ask(api.create(&params, fence)).await)
 }
 
-/// Deletes stuck pods, grace 0, each only if it still is the pod that was seen.
+/// Deletes stuck pods, grace 0, each only if it still is the pod that was seen, as it was seen: a request that is under way while etcd is put back meets
+/// a pod of the same uid that has not been deleted yet, and may run.
 pub async fn evict(context: &Context, eviction: Eviction) -> Reply {
     let deletions = eviction
         .pods
@@ -126,7 +127,7 @@ async fn delete_pod(context: &Context, pod: &PodView, valid_until: Duration) -> 
         grace_period_seconds: Some(0),
         preconditions: Some(Preconditions {
             uid: Some(pod.uid.clone()),
-            resource_version: None,
+            resource_version: Some(pod.resource_version.clone()),
         }),
         ..DeleteParams::default()
     };

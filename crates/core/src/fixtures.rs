@@ -210,6 +210,7 @@ pub fn pod(name: &str) -> PodView {
         namespace: "default".to_owned(),
         name: name.to_owned(),
         uid: format!("uid-{name}"),
+        resource_version: "7".to_owned(),
         deleting: true,
         finished: false,
         finalizers: false,

@@ -169,8 +169,10 @@ pub struct PodView {
     pub namespace: String,
     /// Name.
     pub name: String,
-    /// `metadata.uid`: the precondition of a forced deletion.
+    /// `metadata.uid`: a precondition of a forced deletion.
     pub uid: String,
+    /// `metadata.resourceVersion`, the other one: in an etcd that was put back the same pod may run again.
+    pub resource_version: String,
     /// Has a `deletionTimestamp`.
     pub deleting: bool,
     /// `status.phase` is Succeeded or Failed: no container of it starts again.

@@ -147,7 +147,10 @@ async fn a_pod_is_deleted_only_if_it_still_is_the_one_that_was_seen() {
     assert_eq!(evict(&context, eviction(future)).await, Reply::Done);
     let body = cluster.server.seen()[0].body.clone();
     assert_eq!(body["gracePeriodSeconds"], 0);
-    assert_eq!(body["preconditions"], json!({"uid": "uid-db-0"}));
+    assert_eq!(
+        body["preconditions"],
+        json!({"uid": "uid-db-0", "resourceVersion": "7"})
+    );
     // Another pod of that name: nothing is done, and the next list tells.
     let (status, conflict) = failure(409, "the UID does not match");
     cluster.put(DELETE, status, conflict);

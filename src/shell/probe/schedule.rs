@@ -94,6 +94,10 @@ struct Slot {
     requested: Option<Timestamp>,
     /// When the last probe ended.
     ended: Option<Duration>,
+    /// When its Node last fell silent, and it was due for that.
+    turned: Option<Duration>,
+    /// The Node turned while the probe was under way, which may have looked before.
+    turned_meanwhile: bool,
     /// Number of the probe that is under way.
     running: Option<u64>,
 }
@@ -164,8 +168,13 @@ impl Schedule {
                     let freed_now = slot.fenced && !wanted.fenced;
                     let sooner = wanted.period < slot.period;
                     let asked = wanted.requested.is_some() && wanted.requested != slot.requested;
+                    // A Node that flaps is no reason for a login each time.
+                    let soon = slot.turned.map_or(now, |last| now.max(last + BUSY_PAUSE));
                     if turned {
                         slot.silent = 0;
+                        slot.turned_meanwhile = slot.running.is_some();
+                        let is_silent = !wanted.node_ready || wanted.suspected;
+                        slot.turned = Some(soon).filter(|_| is_silent).or(slot.turned);
                     }
                     slot.node_ready = wanted.node_ready;
                     slot.suspected = wanted.suspected;
@@ -173,8 +182,6 @@ impl Schedule {
                     slot.fenced = wanted.fenced;
                     slot.period = wanted.period;
                     slot.requested = wanted.requested.or(slot.requested);
-                    // A Node that flaps is no reason for a login each time.
-                    let soon = slot.ended.map_or(now, |ended| now.max(ended + BUSY_PAUSE));
                     let due = if ready_now || freed_now {
                         Some(now)
                     } else if turned {
@@ -219,6 +226,8 @@ impl Schedule {
             probes: 0,
             requested: wanted.requested,
             ended: None,
+            turned: None,
+            turned_meanwhile: false,
             running: None,
         };
         let (due, pair) = (slot.due, wanted.pair);
@@ -312,7 +321,11 @@ impl Schedule {
         slot.probes = slot.probes.wrapping_add(1);
         let jitter = 0.9 + 0.2 * fraction(pair, slot.probes);
         // What was asked for meanwhile, this one has not answered: it may have looked before.
-        let wanted = slot.due.max(now + REQUEST_PAUSE);
+        let earliest = match std::mem::take(&mut slot.turned_meanwhile) {
+            true => now,
+            false => now + REQUEST_PAUSE,
+        };
+        let wanted = slot.due.max(earliest);
         let due = wanted.min(now + pause.mul_f64(jitter));
         self.set_due(pair, due);
     }

@@ -38,8 +38,8 @@ impl Judge {
         let place = place(&request.path);
         let named = place.as_ref().filter(|place| place.name.is_some());
         let needed: &[(&'static str, &str)] = match named.map(|place| place.kind) {
-            Some(kind) if *kind == POD || *kind == ATTACHMENT => &[("S10", "uid")],
-            Some(kind) if *kind == NODE || *kind == FENCE => {
+            Some(kind) if *kind == ATTACHMENT => &[("S10", "uid")],
+            Some(kind) if *kind == POD || *kind == NODE || *kind == FENCE => {
                 &[("S10", "uid"), ("S9", "resourceVersion")]
             }
             _ => {

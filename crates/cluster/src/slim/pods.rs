@@ -35,6 +35,7 @@ pub fn pod_view(pod: &Pod) -> PodView {
         namespace: pod.metadata.namespace.clone().unwrap_or_default(),
         name: pod.metadata.name.clone().unwrap_or_default(),
         uid: pod.metadata.uid.clone().unwrap_or_default(),
+        resource_version: pod.metadata.resource_version.clone().unwrap_or_default(),
         deleting: pod.metadata.deletion_timestamp.is_some(),
         finished: matches!(phase, Some("Succeeded" | "Failed")),
         finalizers: pod

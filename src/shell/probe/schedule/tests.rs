@@ -284,6 +284,33 @@ fn a_silent_node_s_machine_is_looked_at_at_once_and_then_ever_less_often() {
     assert!(begun(known).0.next_due().is_none());
 }
 
+/// L1: what is under way when the Node falls silent may have looked before, and what has just ended did; a Node that flaps costs a look each 2 s.
+#[test]
+fn a_node_that_falls_silent_is_looked_at_at_once_whatever_was_looked_at_before() {
+    let silent = || {
+        let silent = Wanted {
+            node_ready: false,
+            ..wanted("w1")
+        };
+        vec![silent]
+    };
+    let (mut schedule, number) = begun(wanted("w1"));
+    schedule.want(silent(), at(1));
+    schedule.ended(&pair("w1"), number, Ended::Doubted, at(2));
+    let (_, number) = schedule.take_due(at(2)).expect("it fell silent meanwhile");
+    schedule.ended(&pair("w1"), number, Ended::Well, at(3));
+
+    let (mut schedule, number) = begun(wanted("w1"));
+    schedule.ended(&pair("w1"), number, Ended::Doubted, at(1));
+    schedule.want(silent(), at(2));
+    let (_, number) = schedule.take_due(at(2)).expect("it fell silent after it");
+    schedule.ended(&pair("w1"), number, Ended::Well, at(2));
+    schedule.want(vec![wanted("w1")], at(3));
+    schedule.want(silent(), at(3));
+    assert_eq!(schedule.take_due(at(3)), None, "it flaps");
+    assert!(schedule.take_due(at(4)).is_some());
+}
+
 /// S24: the second Off is read right after the first, and one that stays is not asked about ever faster.
 #[test]
 fn of_a_suspect_an_off_is_read_twice_at_once() {

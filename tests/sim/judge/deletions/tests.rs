@@ -330,7 +330,8 @@ fn a_deletion_is_of_what_was_seen() {
     simulated(async {
         let attachments = "/apis/storage.k8s.io/v1/volumeattachments";
         let one = format!("{attachments}/{HELD}");
-        let rows: [(&str, Value, &[&str]); 7] = [
+        let pod = "/api/v1/namespaces/default/pods/db-0";
+        let rows: [(&str, Value, &[&str]); 9] = [
             (
                 "/api/v1/nodes/a",
                 json!({"uid": "u", "resourceVersion": "1"}),
@@ -339,6 +340,8 @@ fn a_deletion_is_of_what_was_seen() {
             ("/api/v1/nodes/a", json!({"uid": "u"}), &["S9"]),
             ("/api/v1/nodes/a", json!({"resourceVersion": "1"}), &["S10"]),
             (&one, json!({"uid": "u"}), &[]),
+            (pod, json!({"uid": "u", "resourceVersion": "1"}), &[]),
+            (pod, json!({"uid": "u"}), &["S9"]),
             (&one, json!({}), &["S10"]),
             (attachments, json!({"uid": "u"}), &["S7"]),
             (

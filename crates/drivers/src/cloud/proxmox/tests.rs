@@ -56,8 +56,7 @@ fn with(mut document: Value, at: &str, value: Option<Value>) -> Value {
 
 #[test]
 fn a_token_that_may_audit_a_vm_may_not_stop_it() {
-    let may_only_read =
-        |of_vm: Value| facts::may_only_read(&json!({"data": {"/vms/104": of_vm}}));
+    let may_only_read = |of_vm: Value| facts::may_only_read(&json!({"data": {"/vms/104": of_vm}}));
     assert!(may_only_read(json!({"VM.Audit": 1, "VM.Console": 1})));
     // With the right in the first, a middle and the last place, for this path alone too; and where nothing is listed nothing is known.
     for may in [
