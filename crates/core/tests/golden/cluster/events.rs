@@ -218,6 +218,7 @@ fn new_pod(name: &str) -> PodView {
         namespace: "default".to_owned(),
         name: name.to_owned(),
         uid: format!("uid-{name}"),
+        resource_version: "1".to_owned(),
         deleting: false,
         finished: false,
         finalizers: false,
