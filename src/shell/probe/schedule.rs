@@ -174,7 +174,7 @@ impl Schedule {
                         slot.silent = 0;
                         slot.turned_meanwhile = slot.running.is_some();
                         let is_silent = !wanted.node_ready || wanted.suspected;
-                        slot.turned = Some(soon).filter(|_| is_silent).or(slot.turned);
+                        slot.turned = is_silent.then_some(soon).or(slot.turned);
                     }
                     slot.node_ready = wanted.node_ready;
                     slot.suspected = wanted.suspected;

@@ -138,6 +138,10 @@ async fn an_account_that_may_only_read_shows_when_the_machine_is_to_go_off() {
     let rack = Rack::new();
     rack.bmc.faults(|faults| faults.read_only_account = true);
     let output = rack.probe_with_its_ca(&["--node-uuid", UUID]).await;
+    assert_told(&output, 1, &["verdict      PowerOffDenied: "]);
+    // Not every BMC tells of its accounts.
+    rack.bmc.faults(|faults| faults.no_account_service = true);
+    let output = rack.probe_with_its_ca(&["--node-uuid", UUID]).await;
     assert_told(&output, 0, &["verdict      clean"]);
     let output = rack.probe_with_its_ca(&OFF).await;
     let lines = [

@@ -1,6 +1,7 @@
 //! What Proxmox VE answers, as short documents of our own, and what is made of it.
 
 mod calls;
+mod role;
 
 use super::super::words::Said;
 use super::*;
