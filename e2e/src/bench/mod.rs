@@ -167,7 +167,7 @@ async fn without_operator(lab: &Lab, patience: Duration) -> Result<String> {
                 None => "bound",
             };
             let seconds = patience.as_secs();
-            format!("not within {seconds} s: still {how} on the dark node")
+            format!("not within {seconds} s: still {how} on the dead node")
         }
     };
     power_on(lab, &node).await?;
