@@ -1,6 +1,6 @@
 # Everything that a developer or CI does. `make help` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help build check test test-all beyond unit e2e peers faults sim judge chaos demo lab bench-failover bench-plan bench-devices bench-rest bench-scale mutants cargo-mutants soak fuzz generate clean \
+.PHONY: help build check test test-all beyond unit e2e peers gitops faults sim judge chaos demo lab bench-failover bench-plan bench-devices bench-headroom bench-rest bench-scale mutants cargo-mutants soak fuzz generate clean \
 	image image-base image-twice image-test book links release-dry
 
 CARGO ?= cargo
@@ -23,8 +23,8 @@ BASE ?= builder
 # Which Kubernetes a lab has, such as 1.35: `make e2e KUBERNETES=1.35`. The newest unless it is named.
 KUBERNETES ?=
 export KUBERNETES
-# Those that `test-all` tries beside it.
-OLDER_KUBERNETES = 1.35 1.34
+# Those that `test-all` tries beside it, of which one is newer.
+OLDER_KUBERNETES = 1.37 1.35 1.34 1.33 1.32 1.31 1.30
 # Further arguments of `lab` and the benchmarks: make lab ARGS="--kind real --times stock", make bench-failover ARGS="--runs 3 --times tuned",
 # make bench-devices ARGS="--only status".
 ARGS ?=
@@ -40,6 +40,9 @@ build: ## Build the operator (release, and debug for the lab) and the lab's cont
 	$(CARGO) build --package node-fencing-operator --bins
 	$(CARGO) run --quiet --package e2e --bin lab -- build
 
+# What a debug build makes.
+DEBUG = $(abspath $(or $(CARGO_TARGET_DIR),target)/debug)
+
 # Says what it took, and writes it down: `hack/measure --times` shows the last of each.
 STAGE = hack/stage
 
@@ -50,16 +53,18 @@ check: ## What a change needs within minutes: format, lints, decision, drivers, 
 	@$(STAGE) drivers $(CARGO) test --quiet --package fencing-drivers --lib --test drivers -- --test-threads=$(UNIT_THREADS)
 	@SEEDS=600..650 $(STAGE) simulation $(CARGO) test --quiet --package node-fencing-operator --test sim seeds
 	@$(STAGE) e2e-build sh -c '$(E2E_BUILD)'
-	@GOMAXPROCS=1 $(STAGE) e2e-dozen $(CARGO) test --quiet --package e2e --test e2e -- --test-threads=$(E2E_THREADS) --exact $(E2E_DOZEN)
+	@GOMAXPROCS=1 $(STAGE) e2e-dozen $(E2E) --quiet -- --test-threads=$(E2E_THREADS) --exact $(E2E_DOZEN)
 
 test: unit e2e ## Run every test: format, lints, unit, golden, API, end to end
 
 unit: ## Format, lints, and the tests that need no cluster
 	@$(STAGE) format $(CARGO) fmt --all --check
 	@$(STAGE) lints $(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
-	@$(STAGE) unit-build $(CARGO) test --workspace --exclude e2e --no-run --quiet
-	@$(STAGE) unit $(CARGO) test --workspace --exclude e2e --quiet -- --test-threads=$(UNIT_THREADS)
-	@$(STAGE) e2e-unit $(CARGO) test --package e2e --lib --quiet -- --test-threads=$(UNIT_THREADS)
+	@$(STAGE) unit-build $(CARGO) test --workspace --no-run --quiet
+	@$(STAGE) unit $(CARGO) test --workspace --lib --bins --test '[!e]*' --quiet -- --test-threads=$(UNIT_THREADS)
+
+# `--workspace`: with the features that the other tests have, or most dependencies would be compiled once more. The operator has its own alone.
+E2E = $(CARGO) test --workspace --test e2e
 
 # A dozen of the e2e tests: each phase of a fence with its most likely disturbance.
 E2E_DOZEN = power_cut::simulated_node_power_cut_moves_the_volume hung_kubelet::simulated_node_with_a_hung_kubelet_is_turned_off \
@@ -68,8 +73,7 @@ E2E_DOZEN = power_cut::simulated_node_power_cut_moves_the_volume hung_kubelet::s
 	other_hands::a_human_who_removes_our_taint_ends_the_incident other_hands::a_node_that_a_human_put_out_of_service_is_left_to_them \
 	human_word::word_is_refused_while_a_device_reads_on policies::a_human_denies_one_fence_and_leaves_two_without_an_answer \
 	ipmi::power_cut_moves_the_volume_by_ipmi_sim levels::dark_bmc_gives_way_to_the_outlets_of_both_supplies
-E2E_BUILD = $(CARGO) build --quiet --package node-fencing-operator --bins && $(CARGO) run --quiet --package e2e --bin lab -- build && \
-	$(CARGO) test --quiet --package e2e --test e2e --no-run
+E2E_BUILD = $(E2E) --quiet --no-run && $(CARGO) build --quiet --package node-fencing-operator --bins && $(DEBUG)/lab build
 
 # A hundred nodes that die at once need the cores for themselves: beside a dozen other clusters etcd answers so late that any leader loses its Lease.
 E2E_STORMS = all_at_once::ninety_nodes_die_at_once_and_the_leader_keeps_its_lease \
@@ -79,33 +83,40 @@ E2E_STORMS = all_at_once::ninety_nodes_die_at_once_and_the_leader_keeps_its_leas
 e2e: ## The tests on a real control plane (LAB_REQUIRE_REAL=1: fail where real nodes cannot be had)
 	@$(STAGE) e2e-build sh -c '$(E2E_BUILD)'
 	@rm -f target/lab/skipped target/lab/rights
-	@$(STAGE) e2e-storms $(CARGO) test --package e2e --test e2e -- --test-threads=1 --nocapture --exact $(E2E_STORMS)
-	@GOMAXPROCS=1 $(STAGE) e2e $(CARGO) test --package e2e --test e2e -- --test-threads=$(E2E_THREADS) $(addprefix --skip ,$(E2E_STORMS)); status=$$?; \
+	@$(STAGE) e2e-storms $(E2E) -- --test-threads=1 --nocapture --exact $(E2E_STORMS)
+	@GOMAXPROCS=1 $(STAGE) e2e $(E2E) -- --test-threads=$(E2E_THREADS) $(addprefix --skip ,$(E2E_STORMS)); status=$$?; \
 	if [ -s target/lab/skipped ]; then cat target/lab/skipped; echo "SKIPPED tests: $$(wc -l < target/lab/skipped)"; fi; \
-	if [ $$status = 0 ]; then $(CARGO) run --quiet --package e2e --bin lab -- rights; status=$$?; fi; \
+	if [ $$status = 0 ]; then $(DEBUG)/lab rights; status=$$?; fi; \
 	exit $$status
 
 # Each has a second cluster or a service of Python or Go beside its own: a minute each, which CI has no time for, and CSI-Addons minutes to build.
 peers: ## Each provider that has a peer here and is not in `e2e`: EC2, a fence agent, libvirt, KubeVirt, Metal3 (also on Ironic), CSI-Addons
 	@$(STAGE) e2e-build sh -c '$(E2E_BUILD)'
 	@rm -f target/lab/skipped
-	@GOMAXPROCS=1 $(STAGE) peers $(CARGO) test --package e2e --test e2e -- --ignored --test-threads=$(E2E_THREADS) peers::; status=$$?; \
+	@GOMAXPROCS=1 $(STAGE) peers $(E2E) -- --ignored --test-threads=$(E2E_THREADS) peers::; status=$$?; \
 	if [ -s target/lab/skipped ]; then cat target/lab/skipped; fi; \
 	exit $$status
+
+# Flux and Argo CD take minutes to build, the first time.
+gitops: ## The charts by Flux and Argo CD: their own controllers install, upgrade, prune and remove them
+	@$(STAGE) e2e-build sh -c '$(E2E_BUILD)'
+	@GOMAXPROCS=1 $(STAGE) gitops $(E2E) -- --ignored --test-threads=$(E2E_THREADS) gitops::
 
 # What `test-all` adds is bounded: `soak`, `fuzz` and `chaos` by themselves go as far as they are told.
 test-all: test beyond ## Everything: also the older versions of Kubernetes, further providers, the image, large clusters, an hour of soak, fuzz and chaos
 
 beyond: ## What `test-all` has beside `test`
 	@for version in $(OLDER_KUBERNETES); do \
-		KUBERNETES=$$version GOMAXPROCS=1 $(STAGE) kubernetes-$$version $(CARGO) test --package e2e --test e2e -- \
+		KUBERNETES=$$version GOMAXPROCS=1 $(STAGE) kubernetes-$$version $(E2E) -- \
 			--test-threads=$(E2E_THREADS) --exact $(E2E_DOZEN) || exit 1; \
 	done
 	@+$(MAKE) peers
+	@+$(MAKE) gitops
 	@+$(STAGE) bench-scale $(MAKE) bench-scale NODES=200,5000
 	@+$(STAGE) chaos $(MAKE) chaos SEED=$(or $(SEED),11) CYCLES=$(CYCLES)
 	@+$(STAGE) fuzz $(MAKE) fuzz FUZZ_SECONDS=60
 	@+SOAK_STATES=20000000 $(STAGE) soak $(MAKE) soak SOAK_SEEDS=5000
+	@+$(STAGE) deny hack/deny bans licenses sources
 	@+$(STAGE) image $(MAKE) image-base image-test BUILDER=node-fencing-builder
 	@+$(STAGE) image-agents $(MAKE) image-base image-test BASE=agents TARGET=agents BUILDER=node-fencing-builder AGENTS_BASE=node-fencing-agents-base
 
@@ -128,7 +139,6 @@ chaos: ## CYCLES=20 deaths of nodes (KIND=real: real ones) with operators and BM
 	$(CARGO) run --quiet --package e2e --bin lab -- chaos --cycles $(CYCLES) --kind $(KIND) $(addprefix --seed ,$(SEED))
 
 # One build for both: apart, they would compile half of their dependencies twice, with other features. So the lab is told which operator to take.
-DEBUG = $(abspath $(or $(CARGO_TARGET_DIR),target)/debug)
 demo: ## Cut a node's power and watch its volume move
 	$(CARGO) build --package node-fencing-operator --package e2e --bin node-fencing-operator --bin lab
 	NODE_FENCING_OPERATOR=$(DEBUG)/node-fencing-operator $(DEBUG)/lab demo
@@ -150,6 +160,9 @@ bench-plan: ## What `kubectl fence plan` predicts, and when each pod runs again:
 bench-devices: ## 100 BMCs turned off by one process, one status; fence_ipmilan and ipmitool beside it
 	$(CARGO) build --quiet --release --package node-fencing-operator --bins
 	$(CARGO) bench --quiet --package node-fencing-operator --bench devices -- $(ARGS)
+
+bench-headroom: ## What it costs to judge whether the pods of each of 5,000 nodes would find room elsewhere
+	$(CARGO) bench --quiet --package node-fencing-operator --bench headroom
 
 bench-rest: ## What 1,000 devices at rest cost the operator, on a lab
 	$(CARGO) build --quiet --release --package node-fencing-operator --bins

@@ -6,13 +6,14 @@
 
 pub mod check;
 pub mod conformance;
+mod election;
 pub mod probe;
 
 use crate::telemetry::{self, LogFormat};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use fencing_api::names::{NAMESPACE, is_dns_name};
-use fencing_core::election::{LEASE_MAX, Times};
+use fencing_core::election::Times;
 use fencing_drivers::address::AddressRules;
 use fencing_drivers::cidr::Cidr;
 use std::ffi::OsString;
@@ -44,6 +45,8 @@ pub struct Settings {
     pub namespace: String,
     /// Where `/livez`, `/readyz` and `/metrics` are served. Port 0 takes any free one, which the log names.
     pub http_bind: SocketAddr,
+    /// Directory with certificate and key for HTTPS there; none: plain HTTP.
+    pub http_tls_dir: Option<PathBuf>,
     /// How the log is written.
     pub log_format: LogFormat,
     /// What is logged, in the syntax of `tracing`'s `EnvFilter`; whether it is valid is for [`telemetry::start`] to say.
@@ -54,6 +57,10 @@ pub struct Settings {
     pub pod_name: Option<String>,
     /// How many fences may be under way in the whole cluster; none: as many as the policies allow.
     pub max_concurrent: Option<u32>,
+    /// Are fences opened for NodeFenceRemediations?
+    pub callers: bool,
+    /// Judge for each node whether its pods would find room elsewhere.
+    pub headroom: bool,
     /// Addresses to which credentials may go.
     pub addresses: AddressRules,
     /// How the replicas agree who works.
@@ -120,9 +127,13 @@ struct Args {
     #[arg(long, value_name = "NAME", env = "POD_NAMESPACE", default_value = NAMESPACE)]
     namespace: String,
 
-    /// Where /livez, /readyz and /metrics are served; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:8080")]
+    /// Where /livez, /readyz and /metrics are served; port 0 takes a free one. [::] is IPv4 too, or alone without IPv6
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:8080")]
     http_bind: String,
+
+    /// Serve HTTPS there with tls.crt and tls.key of this directory, which are read again when they change
+    #[arg(long, value_name = "DIRECTORY")]
+    http_tls_dir: Option<PathBuf>,
 
     /// How the log is written to standard error: text, json [default: text on a terminal, else json]
     #[arg(long, value_name = "FORMAT")]
@@ -148,6 +159,13 @@ struct Args {
         allow_negative_numbers = true
     )]
     max_concurrent_fences: String,
+    /// Judge for each node whether its pods would find room elsewhere (node_fencing_node_recoverable), one node a second; takes deploy/headroom
+    #[arg(long)]
+    headroom: bool,
+
+    /// Serve the NodeFenceRemediations of Medik8s' NodeHealthCheck and Cluster API, with the rights of deploy/callers
+    #[arg(long)]
+    callers: bool,
 
     /// Fence devices may have addresses in this range although a rule denies it (loopback, link-local, ...); repeatable
     #[arg(long, value_name = "CIDR")]
@@ -156,36 +174,13 @@ struct Args {
     /// Fence devices may not have addresses in this range, such as the cluster's pod and service networks; repeatable
     #[arg(long, value_name = "CIDR")]
     deny_device_cidr: Vec<String>,
+
     /// Use only Secrets with the annotation nodefencing.io/allowed-hosts, which lists the hosts that they may be sent to
     #[arg(long)]
     require_allowed_hosts: bool,
 
-    /// Another replica takes over once the leader's Lease was not renewed for this long
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        allow_negative_numbers = true,
-        default_value = "15"
-    )]
-    leader_elect_lease_duration_seconds: String,
-
-    /// A leader that could not renew its Lease for this long stops: less than the duration
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        allow_negative_numbers = true,
-        default_value = "10"
-    )]
-    leader_elect_renew_deadline_seconds: String,
-
-    /// Pause between two tries to take or to renew the Lease: at most a third of the deadline
-    #[arg(
-        long,
-        value_name = "SECONDS",
-        allow_negative_numbers = true,
-        default_value = "2"
-    )]
-    leader_elect_retry_period_seconds: String,
+    #[command(flatten)]
+    election: election::ElectionArgs,
 
     /// Kubeconfig file [default: KUBECONFIG, else the pod's service account]
     #[arg(long, value_name = "FILE")]
@@ -233,16 +228,14 @@ impl Args {
             .into_iter()
             .map(|range| (range, format!("{range} (--deny-device-cidr)")))
             .collect();
-        let election = election(
-            &self.leader_elect_lease_duration_seconds,
-            &self.leader_elect_renew_deadline_seconds,
-            &self.leader_elect_retry_period_seconds,
-        )?;
         Ok(Settings {
-            election,
+            election: self.election.validated()?,
             max_concurrent: max_concurrent(&self.max_concurrent_fences)?,
+            callers: self.callers,
+            headroom: self.headroom,
             namespace: namespace("--namespace (POD_NAMESPACE)", self.namespace)?,
             http_bind: bind(&self.http_bind)?,
+            http_tls_dir: self.http_tls_dir,
             log_format: self
                 .log_format
                 .map_or_else(|| Ok(LogFormat::for_this_terminal()), |text| format(&text))?,
@@ -288,32 +281,6 @@ fn bind(text: &str) -> Result<SocketAddr, Error> {
         };
         invalid("--http-bind", text, rule)
     })
-}
-
-/// The rules of client-go's `leaderelection`, with room for an answer that is lost.
-fn election(lease: &str, renew: &str, retry: &str) -> Result<Times, Error> {
-    const LEASE: &str = "--leader-elect-lease-duration-seconds";
-    const RENEW: &str = "--leader-elect-renew-deadline-seconds";
-    const RETRY: &str = "--leader-elect-retry-period-seconds";
-    let range = 1..=LEASE_MAX.as_secs();
-    let times = Times {
-        lease: seconds(LEASE, lease, &range)?,
-        renew: seconds(RENEW, renew, &range)?,
-        retry: seconds(RETRY, retry, &range)?,
-    };
-    if times.renew >= times.lease {
-        let rule = format!(
-            "must be less than {LEASE} ({lease}), or two replicas would lead at the same time"
-        );
-        return Err(invalid(RENEW, renew, &rule));
-    }
-    if times.retry * 3 > times.renew {
-        let rule = format!(
-            "must be at most a third of {RENEW} ({renew}), or one lost answer would lose the Lease"
-        );
-        return Err(invalid(RETRY, retry, &rule));
-    }
-    Ok(times)
 }
 
 /// None is written 0, so that a chart can always pass the flag.

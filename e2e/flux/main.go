@@ -1,5 +1,6 @@
 // Command flux-apply applies what standard input has as a Kustomization of Flux does in one of its rounds: with its library, as its field
-// manager, with its labels, and with its list of field managers whose fields it takes over. Of each object it says what it did.
+// manager, with its labels, and with its list of field managers whose fields it takes over. Of each object it says what it did. With the argument
+// status it applies nothing and says of each object, as the cluster has it, what Flux waits by: its kstatus.
 package main
 
 import (
@@ -7,11 +8,13 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/fluxcd/pkg/ssa"
 	"github.com/fluxcd/pkg/ssa/normalize"
 	ssautil "github.com/fluxcd/pkg/ssa/utils"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -29,15 +32,18 @@ func main() {
 }
 
 func run(ctx context.Context) error {
+	objects, err := ssautil.ReadObjects(os.Stdin)
+	if err != nil {
+		return err
+	}
+	if len(os.Args) == 2 && os.Args[1] == "status" {
+		return compute(objects)
+	}
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {
 		return err
 	}
 	api, err := client.New(config, client.Options{})
-	if err != nil {
-		return err
-	}
-	objects, err := ssautil.ReadObjects(os.Stdin)
 	if err != nil {
 		return err
 	}
@@ -52,6 +58,18 @@ func run(ctx context.Context) error {
 	}
 	for _, change := range changes.Entries {
 		fmt.Printf("%s %s\n", change.Subject, change.Action)
+	}
+	return nil
+}
+
+// compute says the kstatus of each object.
+func compute(objects []*unstructured.Unstructured) error {
+	for _, object := range objects {
+		result, err := status.Compute(object)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%s %s\n", object.GetName(), result.Status)
 	}
 	return nil
 }

@@ -14,6 +14,8 @@ pub mod csi;
 pub mod csi_addons;
 pub mod demo;
 pub mod flux;
+pub mod gitops;
+pub mod go;
 pub mod image;
 pub mod judge;
 pub mod lab;

@@ -28,8 +28,12 @@ pub const LAB_DENIES: &str = "lab-denies-";
 
 /// What the operator does where CSI-Addons is (driver `networkFence`), which only `make peers` has.
 const FENCES_BY_STORAGE: &str = "used create csiaddons.openshift.io networkfences";
+/// What it does where a test has another controller ask for a fence (`--callers`).
+const ANSWERS_CALLERS: &str = "used patch nodefencing.io nodefenceremediations/status";
 /// What it does where a test has it take early what is off (`earlyDetection: Enabled`).
 const TURNS_READY: &str = "used patch core nodes/status";
+/// What it does where a test has it look for headroom, and where a storage fences.
+const READS_VOLUMES: &str = "used get core persistentvolumes";
 
 /// A verb on a resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -152,8 +156,14 @@ pub fn compare() -> Result<String> {
     if recorded.contains(FENCES_BY_STORAGE) {
         granted.extend(self::granted(&read("deploy/network-fence/rbac.yaml")?)?);
     }
+    if recorded.contains(ANSWERS_CALLERS) {
+        granted.extend(self::granted(&read("deploy/callers/rbac.yaml")?)?);
+    }
     if recorded.contains(TURNS_READY) {
         granted.extend(self::granted(&read("deploy/early-detection/rbac.yaml")?)?);
+    }
+    if recorded.contains(READS_VOLUMES) {
+        granted.extend(self::granted(&read("deploy/headroom/rbac.yaml")?)?);
     }
     let faults = faults(&granted, &recorded)?;
     ensure!(

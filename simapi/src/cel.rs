@@ -129,8 +129,10 @@ impl Rule {
             .collect();
         assert!(unknown.is_empty(), "nothing here knows {unknown:?}");
         let text = |name: &str| rule[name].as_str().unwrap_or_default().trim().to_owned();
+        // An API server knows a field whose name is a word of CEL by another one (`apiextensions-apiserver`, `pkg/apiserver/schema/cel/model`).
         let program = |text: &str| {
-            Program::compile(text).unwrap_or_else(|error| panic!("`{text}` is no rule: {error}"))
+            Program::compile(&text.replace("__namespace__", "namespace"))
+                .unwrap_or_else(|error| panic!("`{text}` is no rule: {error}"))
         };
         let expression = text("rule");
         let program_of_rule = program(&expression);

@@ -78,9 +78,14 @@ pub static FENCE: Kind = custom("nodefences", "NodeFence");
 pub static DEVICE: Kind = custom("fencedevices", "FenceDevice");
 /// NodeFencingPolicies.
 pub static POLICY: Kind = custom("nodefencingpolicies", "NodeFencingPolicy");
+/// NodeFenceRemediations.
+pub static REMEDIATION: Kind = Kind {
+    namespaced: true,
+    ..custom("nodefenceremediations", "NodeFenceRemediation")
+};
 
 /// All of them.
-pub static KINDS: [&Kind; 11] = [
+pub static KINDS: [&Kind; 12] = [
     &NODE,
     &POD,
     &CLAIM,
@@ -92,6 +97,7 @@ pub static KINDS: [&Kind; 11] = [
     &FENCE,
     &DEVICE,
     &POLICY,
+    &REMEDIATION,
 ];
 
 impl Kind {

@@ -38,6 +38,12 @@ impl Schema {
         for (name, value) in fields.iter_mut().filter(|(name, _)| !is_meta(name)) {
             prune(value, &properties[name.as_str()]);
         }
+        // What is stored without a status is read with the default one.
+        if let Some(preset) = properties["status"].get("default")
+            && fields.get("status").is_none_or(Value::is_null)
+        {
+            fields.insert("status".to_owned(), preset.clone());
+        }
         let spec_and_status = ["spec", "status"].map(|name| (name, &properties[name]));
         for (name, schema) in spec_and_status {
             if let Some(value) = fields.get_mut(name) {

@@ -26,10 +26,11 @@ fn complaint(flags: &[&str]) -> String {
 fn defaults_suit_a_pod() {
     let settings = read(&[]).expect("defaults");
     assert_eq!(settings.namespace, "node-fencing-system");
-    assert_eq!(settings.http_bind.to_string(), "0.0.0.0:8080");
+    assert_eq!(settings.http_bind.to_string(), "[::]:8080");
     assert_eq!(settings.log_filter, "info");
     assert_eq!(settings.node_name, None);
     assert_eq!(settings.max_concurrent, None);
+    assert!(!settings.callers);
     assert_eq!(settings.kubeconfig, None);
     assert_eq!(settings.election, Times::default());
 }
@@ -110,6 +111,7 @@ fn every_flag_is_read() {
     let settings = read(&[
         "--namespace=fencing",
         "--http-bind=[::1]:0",
+        "--http-tls-dir=/tls",
         "--log-format=text",
         "--log-filter=debug",
         "--node-name=worker-1.example.org",
@@ -122,6 +124,7 @@ fn every_flag_is_read() {
     .expect("all flags");
     assert_eq!(settings.namespace, "fencing");
     assert_eq!(settings.http_bind.to_string(), "[::1]:0");
+    assert_eq!(settings.http_tls_dir, Some(PathBuf::from("/tls")));
     assert_eq!(settings.log_format, LogFormat::Text);
     assert_eq!(settings.node_name.as_deref(), Some("worker-1.example.org"));
     assert_eq!(settings.pod_name.as_deref(), Some("operator-0"));

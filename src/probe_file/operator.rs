@@ -41,6 +41,7 @@ impl<'a> Operator<'a> {
             trimmed_keys: Vec::new(),
             renewed: false,
             control: None,
+            on_node: None,
             asked: asked(self.device),
         };
         judge(self.device, &finding, None)

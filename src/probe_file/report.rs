@@ -169,7 +169,7 @@ impl Report {
             cipher_suites: probe.cipher_suites.clone(),
             clock_time: probe.clock.map(|clock| clock.time.to_string()),
             clock_ahead_seconds: probe.clock.map(|clock| clock.ahead_seconds()),
-            certificate_expiry: probe.certificate_expiry.map(|expiry| expiry.to_string()),
+            certificate_expiry: probe.certificate_expiry.map(|expiry| expiry.at.to_string()),
         });
         if *rule == IdentityRule::Skip && self.driver == "pdu" {
             self.notes.push(

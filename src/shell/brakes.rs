@@ -189,11 +189,17 @@ impl Admissions {
         let nodes = context.caches.nodes.state();
         let guards = context.caches.fences.state();
         let fences: Vec<&NodeFence> = guards.iter().flat_map(|guard| &guard.0).collect();
-        let selected = policy.map(|it| budget::selected(it, &nodes, &fences));
-        let selected = selected.unwrap_or_default();
         let open = fences.iter().filter(|fence| !fence.is_ended());
         let open: Vec<Open> = open.map(|fence| self.open(fence)).collect();
         let times = self.times_of(&mine, &fences);
+        // Which mode the policy is in may change by the hour; the incident goes as far as it froze.
+        let mode = policy.map_or(FenceMode::PowerOff, |_| fence.spec.procedure.fence.mode);
+        let selected = match (policy, mode) {
+            (Some(policy), FenceMode::PowerOff) if !applicant.approved => {
+                budget::selected(policy, &nodes, &fences)
+            }
+            _ => Vec::new(),
+        };
         let cluster = Cluster {
             nodes: &nodes,
             selected: &selected,
@@ -203,8 +209,6 @@ impl Admissions {
             cap: context.max_concurrent,
         };
         let budget = policy.map(|policy| policy.spec.budget.clone());
-        // Which mode the policy is in may change by the hour; the incident goes as far as it froze.
-        let mode = policy.map_or(FenceMode::PowerOff, |_| fence.spec.procedure.fence.mode);
         budget::admit(
             &mine,
             mode,

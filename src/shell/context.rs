@@ -2,6 +2,7 @@
 
 use super::brakes::Brakes;
 use super::cache::Caches;
+use super::callers::Callers;
 use super::devices::Devices;
 use super::events::Events;
 use super::found_off::FoundOff;
@@ -48,6 +49,8 @@ pub struct Context {
     pub stranded: StrandedNodes,
     /// Silent nodes whose machines a probe has read Off.
     pub found_off: FoundOff,
+    /// Other controllers that ask for fences.
+    pub callers: Callers,
     /// The node that we run on.
     pub own_node: Option<String>,
     /// How many fences may be under way in the whole cluster; none: as many as the policies allow.

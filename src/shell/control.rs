@@ -10,6 +10,7 @@ use super::incident::{self, Incidents};
 use super::marks::{Marks, mark};
 use super::undecodable::Undecodable;
 use super::wakes::Reason;
+use fencing_api::device::FenceDevice;
 use fencing_api::fence::NodeFence;
 use fencing_core::select;
 use fencing_drivers::clock;
@@ -19,7 +20,7 @@ use kube::runtime::applier;
 use kube::runtime::controller::{Action, Config, Error};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,7 +82,7 @@ pub async fn run_detector(
     let mut detector = Detector::new(context.clone());
     let mut undecodable = Undecodable::new(context.events.clone());
     let mut due = Due::default();
-    let mut specs = Marks::default();
+    let mut known = Known::default();
     loop {
         context.health.beat();
         let now = clock::since_boot();
@@ -104,7 +105,7 @@ pub async fn run_detector(
                         let fence = context.caches.fence_entry(name);
                         undecodable.look(&change, fence.as_deref());
                     }
-                    if let Some(which) = changed(&context, &mut detector, &mut specs, change).await {
+                    if let Some(which) = changed(&context, &mut detector, &mut known, change).await {
                         due.add(which, now);
                     }
                 }
@@ -119,7 +120,7 @@ pub async fn run_detector(
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Which {
     All,
-    /// That of an incident that has ended.
+    /// That of an incident that has ended, or of a record that is gone.
     One(String),
 }
 
@@ -165,12 +166,22 @@ async fn look(context: &Context, detector: &mut Detector, due: Due) {
     });
 }
 
-/// Which Nodes are to be looked at again, beside what is looked at already. `specs`: what is known of devices and policies but their statuses,
-/// which are written often, and of which nothing follows for a Node that they are not about.
+/// What is known of objects beside the caches.
+#[derive(Debug, Default)]
+struct Known {
+    /// Devices and policies without their statuses, which are written often, and of which nothing follows for a Node that they are not about.
+    specs: Marks,
+    /// What an incident goes by in the statuses of devices.
+    findings: Marks,
+    /// The Node of each NodeFence, for when that is gone.
+    nodes: HashMap<String, String>,
+}
+
+/// Which Nodes are to be looked at again, beside what is looked at already.
 async fn changed(
     context: &Context,
     detector: &mut Detector,
-    specs: &mut Marks,
+    known: &mut Known,
     change: Change,
 ) -> Option<Which> {
     match &change {
@@ -190,23 +201,30 @@ async fn changed(
             let version = version.and_then(|it| it.metadata.resource_version.clone());
             let reason = version.map_or(Reason::Other, Reason::Fence);
             context.wakes.wake(fence.clone(), reason);
-            // Its place in the budget is free, and its node may need another look: that of a record that is gone may be any.
+            // Its place in the budget is free, and its node may need another look: that of a record which was never decoded may be any.
             return match guard.as_deref().map(|guard| &guard.0) {
-                Some(Ok(fence)) if fence.is_ended() => {
-                    Some(Which::One(fence.spec.node_name.clone()))
+                Some(Ok(record)) => {
+                    let node = &record.spec.node_name;
+                    known.nodes.insert(fence.clone(), node.clone());
+                    record.is_ended().then(|| Which::One(node.clone()))
                 }
-                Some(Ok(_)) => None,
-                Some(Err(_)) | None => Some(Which::All),
+                Some(Err(_)) => Some(Which::All),
+                None => Some(known.nodes.remove(fence).map_or(Which::All, Which::One)),
             };
         }
         Change::Device(name) => {
             let guard = context.caches.device_entry(name);
             let device = guard.as_deref().and_then(|guard| guard.0.as_ref().ok());
-            let is_news = specs.differs(change.clone(), device.map(spec_mark));
+            let is_news = known.specs.differs(change.clone(), device.map(spec_mark));
+            let finding = device.map(finding_mark);
+            let is_found = known.findings.differs(change.clone(), finding);
             let Some(device) = device.filter(|_| !is_news) else {
                 wake(context, &Reason::Other, |_| true);
                 return None;
             };
+            if !is_found {
+                return None;
+            }
             let serves = |node: &str| {
                 let node = context.caches.node(node);
                 node.is_none_or(|node| select::serves(device, &node.view))
@@ -217,7 +235,8 @@ async fn changed(
         }
         Change::Policy(name) => {
             let policy = context.caches.policy(name);
-            let is_news = specs.differs(change.clone(), policy.as_ref().map(spec_mark));
+            let mark = policy.as_ref().map(spec_mark);
+            let is_news = known.specs.differs(change.clone(), mark);
             return is_news.then_some(Which::All);
         }
     }
@@ -235,6 +254,26 @@ fn spec_mark<K: Resource>(object: &K) -> u64 {
         &meta.annotations,
         is_going,
     ))
+}
+
+/// Of what an incident goes by in the status: whose machine it is, whether it has read On of it, and whether it can be used. Most of what the probes
+/// write there is times and readings, which an incident takes itself.
+fn finding_mark(device: &FenceDevice) -> u64 {
+    let finding = device.status.as_ref().map(|status| {
+        let machines = (&status.systems, &status.positive_controls);
+        let machines = (machines, &status.nodes, &status.not_ready_nodes);
+        let machines = serde_json::to_string(&machines).unwrap_or_default();
+        let conditions = status.conditions.iter();
+        let conditions = conditions.map(|it| (&it.type_, &it.status, &it.reason));
+        let conditions: Vec<_> = conditions.collect();
+        (
+            status.observed_generation,
+            status.last_on_time,
+            machines,
+            conditions,
+        )
+    });
+    mark(finding)
 }
 
 /// Wakes the loops of the open incidents that this concerns.
@@ -282,6 +321,19 @@ mod tests {
         assert_eq!(reads, 1);
     }
 
+    /// Records are cleared away long after their fences, by the dozen: each would be a look at all Nodes.
+    #[tokio::test]
+    async fn a_record_that_is_gone_is_one_look_at_its_node() {
+        let context = Cluster::new().await.context();
+        let (mut detector, mut known) = (Detector::new(context.clone()), Known::default());
+        known.nodes.insert("gone".to_owned(), "worker-1".to_owned());
+        for which in [Which::One("worker-1".to_owned()), Which::All] {
+            let change = Change::Fence("gone".to_owned());
+            let looked = changed(&context, &mut detector, &mut known, change).await;
+            assert_eq!(looked, Some(which));
+        }
+    }
+
     /// A storm writes the status of each of its devices: of all incidents only that of the device's node has another look.
     #[tokio::test]
     async fn what_is_written_of_a_device_wakes_the_incidents_of_its_nodes() {
@@ -322,12 +374,12 @@ mod tests {
             .wait_until_ready()
             .await
             .expect("the devices");
-        let (mut detector, mut specs) = (Detector::new(context.clone()), Marks::default());
-        let known = caches.device("bmc");
-        assert!(known.is_some(), "it can be decoded");
-        let mut woken = async || {
+        let (mut detector, mut known) = (Detector::new(context.clone()), Known::default());
+        let device = caches.device("bmc");
+        assert!(device.is_some(), "it can be decoded");
+        let mut woken = async |known: &mut Known| {
             let change = Change::Device("bmc".to_owned());
-            let which = changed(&context, &mut detector, &mut specs, change).await;
+            let which = changed(&context, &mut detector, known, change).await;
             assert_eq!(which, None);
             let woken = |name: &&str| context.wakes.take(name).is_some();
             ["own", "other"]
@@ -335,7 +387,9 @@ mod tests {
                 .filter(woken)
                 .collect::<Vec<_>>()
         };
-        assert_eq!(woken().await, ["own", "other"], "it is new");
-        assert_eq!(woken().await, ["own"]);
+        assert_eq!(woken(&mut known).await, ["own", "other"], "it is new");
+        assert_eq!(woken(&mut known).await, [""; 0], "it says the same");
+        known.findings = Marks::default();
+        assert_eq!(woken(&mut known).await, ["own"], "it says something else");
     }
 }

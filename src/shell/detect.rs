@@ -19,15 +19,20 @@ use super::events::Note;
 use super::observe;
 use fencing_api::fence::NodeFence;
 use fencing_api::policy::NodeFencingPolicy;
+use fencing_api::remediation::RemediationReference;
+use fencing_cluster::slim::SlimNode;
 use fencing_core::answer::Reply;
 use fencing_core::delay::{self, LastFence, Now, Since, Start};
 use fencing_core::exclusions::exclusion;
 use fencing_core::hold::HeldBy;
 use fencing_core::observed::{NodeView, Read};
-use fencing_core::protection::{Facts, Obstacle, at_opening, outlook};
+use fencing_core::outage::asked_fence_name;
+use fencing_core::protection::{self, Facts, Obstacle, at_opening, outlook};
+use fencing_core::remediation::is_served;
 use fencing_core::select::{Onsets, fenceable, first_due, governing};
 use fencing_core::support::unsupported;
 use fencing_drivers::clock;
+use futures::future::join_all;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use std::collections::BTreeMap;
@@ -39,6 +44,8 @@ use wanted::Wanted;
 /// A node that registers has its taints rewritten by node-lifecycle in the same moment; a patch that names an element by its place
 /// then fails more often than not.
 const LIFT_PAUSE: Duration = Duration::from_secs(1);
+/// Incidents that are opened, and quarantines that are lifted, at the same time: each takes a connection to the API server.
+const TOGETHER: usize = 16;
 /// Pause after an incident could not be opened.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -124,19 +131,19 @@ impl Detector {
             .filter(|(_, at)| **at <= now)
             .map(|(name, _)| name.clone())
             .collect();
-        for name in due {
-            self.due.remove(&name);
-            if !self.open_incident(&name).await {
-                self.due.insert(name, clock::since_boot() + RETRY);
-            }
+        for names in due.chunks(TOGETHER) {
+            self.open_incidents(names).await;
         }
         let now = clock::since_boot();
         let lifts = self.lifts.iter().filter(|(_, at)| **at <= now);
         let lifts: Vec<String> = lifts.map(|(name, _)| name.clone()).collect();
-        for name in lifts {
-            self.lifts.remove(&name);
-            if !self.lift(&name).await {
-                self.lifts.insert(name, clock::since_boot() + RETRY);
+        for names in lifts.chunks(TOGETHER) {
+            let lifted = join_all(names.iter().map(|name| self.lift(name))).await;
+            for (name, is_lifted) in names.iter().zip(lifted) {
+                match is_lifted {
+                    true => self.lifts.remove(name),
+                    false => self.lifts.insert(name.clone(), clock::since_boot() + RETRY),
+                };
             }
         }
     }
@@ -208,16 +215,38 @@ impl Detector {
             self.starts.get(&node.name),
             self.last_fences.get(&node.name),
         );
+        let asked = self.asked(&wanted, node, &fences);
         let is_off = self.context.found_off.is_off(node, wanted.since());
-        let schedule = wanted.schedule(is_off, start, last);
+        let schedule = match asked {
+            Some(_) => wanted.schedule_asked(start, last),
+            None => wanted.schedule(is_off, start, last),
+        };
         Some(Wanted {
             at: schedule.claim_at,
             wait_ends: schedule.wait_ends,
             delay: schedule.delay,
+            asked,
             policy: policy.clone(),
             effective: wanted.effective,
             condition: wanted.condition.clone(),
             kept_off: exclusion(policy, node, wall_now),
+        })
+    }
+
+    /// The remediation for which the rest of the condition's duration is not waited for.
+    fn asked(
+        &self,
+        wanted: &protection::Wanted<'_>,
+        node: &NodeView,
+        fences: &[NodeFence],
+    ) -> Option<RemediationReference> {
+        if !wanted.waits(clock::since_boot()) {
+            return None;
+        }
+        let (policy, says, condition) = (wanted.policy, &wanted.effective, wanted.condition);
+        self.context.callers.asking_for(&node.name, |by| {
+            let name = asked_fence_name(node, policy, says, condition, &by.uid);
+            is_served(fences, &by.uid, &name)
         })
     }
 
@@ -235,56 +264,87 @@ impl Detector {
         }
     }
 
-    /// Opens the incident, after a quorum read has confirmed the cache. `false`: to be tried again.
-    async fn open_incident(&mut self, name: &str) -> bool {
-        if let Some(why) = self.context.revision.frozen() {
-            if self.told.is_news(name, "ClusterWentBack", "") {
-                tracing::warn!(node = name, why, "the node is not fenced");
-                let message = format!("Node {name} is not fenced: {why}");
-                self.tell(name, "ClusterWentBack", message);
+    /// Opens the incidents of these nodes side by side, after quorum reads have confirmed the cache: of a storm the last would else wait for the
+    /// requests of all others. What could not be done is tried again.
+    async fn open_incidents(&mut self, names: &[String]) {
+        self.due.retain(|name, _| !names.contains(name));
+        let context = Arc::clone(&self.context);
+        let nodes = names.iter().map(|name| observe::node(&context, name));
+        let nodes = match context.revision.frozen() {
+            Some(_) => Vec::new(),
+            None => join_all(nodes).await,
+        };
+        let (mut fences, mut again) = (Vec::new(), Vec::new());
+        // These reads may have shown it.
+        if let Some(why) = context.revision.frozen() {
+            for name in names {
+                self.tell_that_it_went_back(name, &why);
+                again.push(name);
             }
-            return false;
+        } else {
+            let policies = context.caches.policies();
+            for (name, node) in names.iter().zip(nodes) {
+                match self.opening(name, node, &policies) {
+                    Ok(fence) => fences.extend(fence.map(|fence| (name, fence))),
+                    Err(Again) => again.push(name),
+                }
+            }
         }
-        let node = match observe::node(&self.context, name).await {
+        let written = fences.iter().map(|(_, fence)| self.write_incident(fence));
+        let written = join_all(written).await;
+        let failed = fences.iter().zip(written).filter(|(_, written)| !written);
+        again.extend(failed.map(|((name, _), _)| *name));
+        let at = clock::since_boot() + RETRY;
+        let again = again.into_iter().map(|name| (name.clone(), at));
+        self.due.extend(again);
+    }
+
+    /// The record of the node's incident, if it is to be opened now: `node` was read by quorum.
+    fn opening(
+        &mut self,
+        name: &str,
+        node: Read<SlimNode>,
+        policies: &[NodeFencingPolicy],
+    ) -> Result<Option<NodeFence>, Again> {
+        let node = match node {
             Read::Present(node) => {
                 let view = node.view();
                 self.note_start(&view, node.created());
                 view
             }
-            Read::Absent => return true,
+            Read::Absent => return Ok(None),
             Read::Failed(reason) => {
                 tracing::warn!(
                     node = name,
                     reason,
                     "cannot read the node to open its incident"
                 );
-                return false;
+                return Err(Again);
             }
-            Read::NotRead => return false,
+            Read::NotRead => return Err(Again),
         };
-        let policies = self.context.caches.policies();
-        let Some(wanted) = self.wanted(&node, &policies) else {
-            return true;
+        let Some(wanted) = self.wanted(&node, policies) else {
+            return Ok(None);
         };
         let now = now();
         if wanted.opens() > now.boot {
             self.due.insert(name.to_owned(), wanted.opens());
-            return true;
+            return Ok(None);
         }
         if !wanted.holds(&node) {
-            return true;
+            return Ok(None);
         }
         match at_opening(&node, wanted.kept_off.clone()) {
             Some(Obstacle::OutOfService(_)) => {
                 self.tell_of_foreign_taint(&node);
-                return true;
+                return Ok(None);
             }
             Some(_) => {
                 self.tell_of_keeping_off(&node, &wanted);
                 if let Some(due) = wanted.due(now) {
                     self.due.insert(name.to_owned(), due);
                 }
-                return true;
+                return Ok(None);
             }
             None => {}
         }
@@ -293,7 +353,7 @@ impl Detector {
         let fence = new_fence(&node, &wanted.policy, &wanted.effective, cause, &devices);
         // Whatever is not written now is tried again, and no wait is the reason.
         self.context.delays.over(name);
-        self.write_incident(&fence).await
+        Ok(Some(fence))
     }
 
     /// Writes the record of a new incident. `false`: to be tried again.
@@ -321,6 +381,9 @@ impl Detector {
         self.context.events.publish(note);
     }
 }
+
+/// An incident could not be opened now.
+struct Again;
 
 /// Both clocks.
 pub(super) fn now() -> Now {

@@ -14,9 +14,11 @@ mod pasts;
 mod recent;
 mod renewal;
 mod sources;
+mod upkeep;
 
 pub use access::Access;
 pub use recent::Freshness;
+pub use upkeep::Upkeep;
 
 use access::Maker;
 use accused::Accused;
@@ -127,6 +129,7 @@ impl Devices {
                 keyring: Arc::default(),
                 accounts: Arc::new(accounts),
                 nodes: RwLock::default(),
+                hosts: RwLock::default(),
                 pasts: Pasts::default(),
                 versions: RwLock::default(),
                 opened: Recent::default(),

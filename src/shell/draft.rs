@@ -8,21 +8,24 @@ use fencing_api::fence::{NodeFence, NodeFenceSpec, Reporter, Trigger, TriggerTyp
 use fencing_api::policy::{
     ApprovalMode, FenceMode, NodeFencingPolicy, PowerOnPolicy, Procedure, UnhealthyCondition,
 };
+use fencing_api::remediation::RemediationReference;
 use fencing_cluster::client::MANAGER;
 use fencing_core::observed::NodeView;
-use fencing_core::outage::fence_name;
+use fencing_core::outage::{asked_fence_name, fence_name};
 use fencing_core::taint;
 use fencing_core::window::Effective;
 use jiff::Timestamp;
 use kube::ResourceExt;
 
 /// When the node is to be claimed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Due {
     /// The policy's waits end.
     pub time: Timestamp,
     /// So much of them is left, and is skipped as long as the machine is off; none: nothing is skipped.
     pub early_seconds: Option<u32>,
+    /// The remediation for which the rest of the condition's duration is skipped.
+    pub remediation: Option<RemediationReference>,
 }
 
 /// The record of a new incident: the policy's settings as they hold now, frozen, and when its wait is over. These are the FenceDevices of the node.
@@ -33,6 +36,10 @@ pub fn new_fence(
     (condition, due): (&UnhealthyCondition, Due),
     devices: &[FenceDevice],
 ) -> NodeFence {
+    let name = match &due.remediation {
+        Some(by) => asked_fence_name(node, policy, effective, condition, &by.uid),
+        None => fence_name(node, policy, effective, condition),
+    };
     let since = node
         .condition(&condition.type_)
         .and_then(|now| now.transition.parse().ok());
@@ -45,6 +52,7 @@ pub fn new_fence(
         due_time: Some(due.time),
         early_seconds: due.early_seconds,
         reported_by: is_own.then_some(Reporter::Operator),
+        remediation: due.remediation,
         requested_by: None,
         reason: effective.window.is_some().then(|| effective.message()),
     };
@@ -64,7 +72,7 @@ pub fn new_fence(
         approval: None,
         manual_confirmation: None,
     };
-    NodeFence::new(&fence_name(node, policy, effective, condition), spec)
+    NodeFence::new(&name, spec)
 }
 
 /// What the policy does about a node in this mode. Nothing is turned on where a window keeps the operator from turning it off: the API server takes
@@ -99,6 +107,7 @@ pub fn adopting_fence(node: &NodeView, name: &str) -> NodeFence {
         due_time: None,
         early_seconds: None,
         reported_by: None,
+        remediation: None,
         requested_by: Some(MANAGER.to_owned()),
         reason: Some(format!(
             "{} of this operator was found without its NodeFence",
@@ -142,6 +151,7 @@ mod tests {
             let due = Due {
                 time: Timestamp::UNIX_EPOCH,
                 early_seconds,
+                remediation: None,
             };
             let cause = (&policy.spec.unhealthy_conditions[0], due);
             let fence = new_fence(&fixtures::node(), &policy, &effective, cause, &[]);

@@ -2,6 +2,7 @@
 
 use super::brakes::Brakes;
 use super::cache::Caches;
+use super::callers::Callers;
 use super::context::{Board, Context, Delays, StrandedNodes};
 use super::devices::Devices;
 use super::events::Events;
@@ -121,6 +122,7 @@ impl Cluster {
             delays: Delays::default(),
             stranded: StrandedNodes::default(),
             found_off: FoundOff::telling(changes),
+            callers: Callers::default(),
             term_end: TermEnd::never(),
             deletion: OptionalRights::of_deletion(),
             early_detection: OptionalRights::of_early_detection(),

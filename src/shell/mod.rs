@@ -21,8 +21,11 @@
 //! | [`own_cluster`], [`unfence`] | NetworkFences of CSI-Addons: how its driver asks the API server; what takes them back |
 //! | [`devices`], [`early`], [`lockout`] | from a FenceDevice to a driver, one talk at a time; drivers made and connected beside a claim; no account is locked by our guesses |
 //! | [`probe`] | looks at devices in peace time, and the status of FenceDevices |
+//! | [`standby`] | whether a replica that stands by could reach the devices |
 //! | [`found_off`], [`early_detection`] | which silent nodes' machines are off, so that nothing is waited for, nor for Kubernetes |
+//! | [`callers`] | NodeFenceRemediations, by which other controllers ask for a fence |
 //! | [`policy_status`] | the status of NodeFencingPolicies |
+//! | [`headroom`] | whether a node's pods would find room elsewhere |
 //! | [`others`] | whose APIs the cluster serves besides ours: who else may fence |
 //! | [`events`], [`metrics`] | what people get to know |
 //! | [`merge`], [`marks`] | small helpers: status patches, "has it changed?" |
@@ -32,6 +35,7 @@ pub mod alive;
 pub mod api_address;
 pub mod brakes;
 pub mod cache;
+pub mod callers;
 pub mod check;
 pub mod context;
 pub mod control;
@@ -46,6 +50,7 @@ pub(crate) mod fake;
 pub mod foreign_text;
 pub mod found_off;
 pub mod guard;
+pub mod headroom;
 pub mod health;
 pub mod history;
 pub mod incident;
@@ -68,6 +73,7 @@ pub mod revision;
 pub mod run;
 pub mod serialized;
 pub mod server;
+pub mod standby;
 pub mod tampered;
 pub mod term;
 pub mod undecodable;

@@ -31,6 +31,8 @@ pub struct Outside {
     pub kubelet: Arc<Knock>,
     /// What this process was given to log in with.
     pub surroundings: Surroundings,
+    /// A replica that stands by tries whether it could reach devices ([`super::standby`]).
+    pub from_standby: bool,
 }
 
 impl Outside {
@@ -49,6 +51,7 @@ impl Outside {
                 .boxed()
             }),
             surroundings: Surroundings::default(),
+            from_standby: true,
         }
     }
 }

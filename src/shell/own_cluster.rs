@@ -107,7 +107,7 @@ impl OwnCluster for OwnApiServer {
                     NotCreated::NotGranted(request("create", path))
                 }
                 AskError::Refused { .. } => NotCreated::Refused(error.to_string()),
-                AskError::Unknown(_) | AskError::Timeout(_) => {
+                AskError::NoConnection(_) | AskError::Unknown(_) | AskError::Timeout(_) => {
                     NotCreated::Unknown(error.to_string())
                 }
             })
@@ -153,7 +153,7 @@ fn unread(verb: &str, path: &str, error: &AskError) -> NotRead {
 }
 
 /// An object that the API server says is not there.
-fn absent<T>(answer: Result<T, AskError>) -> Result<Option<T>, AskError> {
+pub(super) fn absent<T>(answer: Result<T, AskError>) -> Result<Option<T>, AskError> {
     match answer {
         Ok(object) => Ok(Some(object)),
         // A proxy's 404 is no answer of the API server.

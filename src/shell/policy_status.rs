@@ -1,7 +1,8 @@
 //! Keeps the status of every NodeFencingPolicy: who is protected, who is not, and why a policy does not act.
 //!
-//! Changes are gathered for a second, and a status is written only when it says something new, and not again at once: a rolling
-//! restart of a thousand nodes costs a few writes. The gauges do not wait. [`fencing_core::assess`] says what a policy would do.
+//! Changes are gathered for a second, for some seconds in a large cluster, and a status is written only when it says something new, and not again
+//! at once: a rolling restart of a thousand nodes costs a few writes. The gauges do not wait for a write. [`fencing_core::assess`] says what a policy
+//! would do.
 //! The runtime's clock does for these pauses: nothing is decided by it, and it may stand still while the host is suspended.
 
 use super::cache::Change;
@@ -9,16 +10,17 @@ use super::context::Context;
 use super::guard::Guard;
 use super::marks::{Marks, mark};
 use super::merge::status_patch;
-use super::metrics::PolicyRow;
+use super::metrics::{PolicyRow, ReadyCondition};
 use super::probe::Prober;
 use super::tampered::Tampered;
 use super::undecodable::Undecodable;
 use fencing_api::device::FenceDevice;
+use fencing_api::fence::NodeFence;
 use fencing_api::policy::{NodeFencingPolicy, NodeFencingPolicyStatus};
 use fencing_cluster::client::{AskError, ask, patch_params};
 use fencing_core::assess::others::{Attached, Served, signs};
 use fencing_core::assess::{Assessment, World, assess, counted};
-use fencing_core::exclusions::next_expiry;
+use fencing_core::exclusions::{active_requests, next_expiry};
 use fencing_core::observed::NodeView;
 use fencing_core::window::{mode, next_change};
 use fencing_drivers::clock::Clock;
@@ -29,13 +31,18 @@ use kube::runtime::reflector::ObjectRef;
 use kube::{Api, ResourceExt};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 /// Changes within this time are taken in together.
 const GATHER: Duration = Duration::from_secs(1);
+/// An assessment takes longer the more Nodes there are, and a fence changes something at each of its stages: the next one follows after so many times
+/// as long, unless a person has changed a policy. So they take no more than a fiftieth of a core.
+const RESTS: u32 = 50;
+/// It follows after this time at the latest.
+const REST_MAX: Duration = Duration::from_secs(5);
 /// Time between two writes of a policy's status: an incident, which changes it at each of its stages, costs one or two (L7). A
 /// generation that has not been answered yet does not wait.
 const WRITE_PERIOD: Duration = Duration::from_secs(15);
@@ -53,6 +60,8 @@ pub struct PolicyStatuses {
     guard: watch::Receiver<Guard>,
     served: watch::Receiver<Served>,
     latest: Mutex<Gauges>,
+    /// What [`Self::attached`] found; none: the VolumeAttachments have changed since.
+    attached: Mutex<Option<Arc<Attached>>>,
 }
 
 /// What the gauges show: the policies, and the nodes they govern with whether each is protected.
@@ -73,6 +82,7 @@ impl PolicyStatuses {
             guard,
             served,
             latest: Mutex::default(),
+            attached: Mutex::default(),
         }
     }
 
@@ -103,13 +113,17 @@ impl PolicyStatuses {
         let mut tampered = Tampered::new(self.context.events.clone());
         let mut written = HashMap::new();
         let mut due = Instant::now();
+        let mut rested = due;
         let (mut guard, mut served) = (self.guard.clone(), self.served.clone());
         loop {
             tokio::select! {
                 // First the moment that has come: changes may come without end.
                 biased;
                 () = sleep_until(due) => {
-                    let pause = self.refresh(&mut written).await;
+                    let (policies, begun) = (self.context.caches.policies(), Instant::now());
+                    let assessment = self.assess(&policies);
+                    rested = Instant::now() + rest_after(begun.elapsed());
+                    let pause = self.refresh(&policies, assessment, &mut written).await;
                     due = Instant::now() + pause;
                 }
                 change = changes.recv() => match change {
@@ -123,8 +137,13 @@ impl PolicyStatuses {
                             let fence = self.context.caches.fence_entry(name);
                             tampered.look(&change, fence.as_deref());
                         }
+                        let soon = Instant::now() + GATHER;
+                        let next = match self.is_asked_for(&change) {
+                            true => soon,
+                            false => soon.max(rested),
+                        };
                         if self.matters(change, &mut marks) {
-                            due = due.min(Instant::now() + GATHER);
+                            due = due.min(next);
                         }
                     }
                     None => return,
@@ -133,6 +152,15 @@ impl PolicyStatuses {
                 Ok(()) = served.changed() => due = Instant::now(),
             }
         }
+    }
+
+    /// Does a person wait for what is said of the policy? An own write is a change, too.
+    fn is_asked_for(&self, change: &Change) -> bool {
+        let Change::Policy(name) = change else {
+            return false;
+        };
+        let policy = self.context.caches.policy(name);
+        policy.is_none_or(|policy| !is_answered(&policy))
     }
 
     fn matters(&self, change: Change, marks: &mut Marks) -> bool {
@@ -163,19 +191,26 @@ impl PolicyStatuses {
                 fence.map(|fence| mark(fence.map(|it| (&it.spec.policy_name, counted(it)))))
             }
             Change::Policy(_) => return true,
-            Change::Attachment(_) => return false,
+            Change::Attachment(_) => {
+                *self.known_attached() = None;
+                return false;
+            }
         };
         marks.differs(change, current)
     }
 
-    /// Assesses everything and writes what is new, unless the policy was `written` a moment ago; says when to look again.
-    async fn refresh(&self, written: &mut HashMap<String, Instant>) -> Duration {
-        let policies = self.context.caches.policies();
+    /// Writes what is new of what was assessed, unless the policy was `written` a moment ago; says when to look again.
+    async fn refresh(
+        &self,
+        policies: &[NodeFencingPolicy],
+        assessment: Assessment,
+        written: &mut HashMap<String, Instant>,
+    ) -> Duration {
         let Assessment {
             statuses,
             protected,
             others,
-        } = self.assess(&policies);
+        } = assessment;
         let now = self.clock.wall();
         let rows = policies.iter().filter_map(|policy| {
             let status = statuses.get(&policy.name_any())?;
@@ -185,11 +220,11 @@ impl PolicyStatuses {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) =
             (rows.collect(), protected.into_iter().collect());
         written.retain(|_, at| at.elapsed() < WRITE_PERIOD);
-        let moments = [next_expiry(&policies, now), next_change(&policies, now)];
+        let moments = [next_expiry(policies, now), next_change(policies, now)];
         let ahead = moments.into_iter().flatten().min();
         let ahead = ahead.and_then(|time| Duration::try_from(time.duration_since(now)).ok());
         let mut pause = ahead.map_or(LOOK_AGAIN, |ahead| ahead.min(LOOK_AGAIN));
-        for policy in &policies {
+        for policy in policies {
             let name = policy.name_any();
             let Some(patch) = statuses
                 .get(&name)
@@ -213,6 +248,8 @@ impl PolicyStatuses {
             .iter()
             .filter_map(|guard| guard.0.as_ref().ok())
             .collect();
+        let records = self.context.caches.fences.state();
+        let fences: Vec<&NodeFence> = records.iter().flat_map(|guard| &guard.0).collect();
         let nodes = self.context.caches.nodes.state();
         let nodes: Vec<&NodeView> = nodes.iter().map(|node| &node.view).collect();
         let now = self.clock.wall();
@@ -220,7 +257,7 @@ impl PolicyStatuses {
             policies,
             nodes: &nodes,
             devices: &devices,
-            fences: &self.context.caches.fences(),
+            fences: &fences,
             attached: &self.attached(),
             served: &self.served.borrow().clone(),
             delays: &self.context.delays.all(),
@@ -240,7 +277,17 @@ impl PolicyStatuses {
         assessment
     }
 
-    fn attached(&self) -> Attached {
+    /// Where CSI drivers have volumes attached. A large cluster has tens of thousands of VolumeAttachments: what they show is kept until one changes.
+    fn attached(&self) -> Arc<Attached> {
+        let mut known = self.known_attached();
+        Arc::clone(known.get_or_insert_with(|| Arc::new(self.attached_now())))
+    }
+
+    fn known_attached(&self) -> MutexGuard<'_, Option<Arc<Attached>>> {
+        self.attached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn attached_now(&self) -> Attached {
         let mut attached = Attached::new();
         for attachment in self.context.caches.attachments.state() {
             let (attacher, node) = (&attachment.view.attacher, &attachment.node);
@@ -283,6 +330,11 @@ impl PolicyStatuses {
     }
 }
 
+/// How long the next assessment waits after one that took so long.
+fn rest_after(took: Duration) -> Duration {
+    (took * RESTS).min(REST_MAX)
+}
+
 /// What the status says that the stored one does not.
 fn changes(policy: &NodeFencingPolicy, status: &NodeFencingPolicyStatus) -> Option<Value> {
     let version = policy.metadata.resource_version.as_deref();
@@ -305,6 +357,10 @@ fn row(
     PolicyRow {
         policy: policy.name_any(),
         mode: format!("{:?}", mode(policy, now)),
+        ready: ReadyCondition::of(&status.conditions),
+        paused_without_end: active_requests(policy, now)
+            .iter()
+            .any(|it| it.expire_time.is_none()),
         nodes: vec![
             ("selected", nodes.selected),
             ("healthy", nodes.healthy),
@@ -314,5 +370,18 @@ fn row(
         ],
         budget_remaining: status.budget_remaining,
         others,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_assessment_of_a_large_cluster_is_followed_by_a_long_rest() {
+        let ms = Duration::from_millis;
+        assert!(rest_after(ms(1)) < GATHER);
+        assert_eq!(rest_after(ms(40)), ms(2000));
+        assert_eq!(rest_after(ms(1000)), REST_MAX);
     }
 }

@@ -3,16 +3,18 @@
 //! What the NodeFence froze is used as it stands; devices are resolved live, because a corrected address must help a fence
 //! that runs. A policy that was deleted or narrowed only ever stops a fence before its taint (S15).
 
+mod begun;
 mod elsewhere;
 mod power_on;
 
 pub use elsewhere::elsewhere;
 pub use power_on::{by_others, no_off, power_on, taken_since};
 
+use self::begun::begun;
 use super::devices::Devices;
 use fencing_api::device::{FenceDevice, Reads};
 use fencing_api::fence::{ApprovalDecision, DesiredState, NodeFence, TriggerType};
-use fencing_api::fence_status::{AttemptAction, AttemptResult, NodeFenceStatus};
+use fencing_api::fence_status::NodeFenceStatus;
 use fencing_api::policy::{DurationPolicy, NodeFencingPolicy};
 use fencing_api::settings::{ApprovalMode, FenceLevel, FenceMode, LevelRequirement};
 use fencing_core::control::Control;
@@ -25,7 +27,7 @@ use fencing_core::select::serving;
 use fencing_core::settings::{Approval, ManualConfirmation, Record, Settings};
 use fencing_core::verification::{Require, Verification};
 use fencing_core::window::{self, Begun, Effective, Unusable, rank};
-use fencing_core::{delay, select, support, taint};
+use fencing_core::{delay, select, support};
 use fencing_drivers::clock;
 use fencing_drivers::targets;
 use jiff::{SignedDuration, Timestamp};
@@ -378,22 +380,6 @@ fn stop(
         effective,
     );
     replaced.filter(|_| has_windows)
-}
-
-/// How far the incident has come, as far as its windows are concerned.
-fn begun(fence: &NodeFence, status: &NodeFenceStatus, node: &NodeView) -> Begun {
-    let owner = node.claim().and_then(taint::claim_fence);
-    if owner.is_none() || owner != fence.metadata.name.as_deref() {
-        return Begun::Nothing;
-    }
-    let mut attempts = status.attempts.iter();
-    let went_out = attempts.any(|attempt| {
-        attempt.action == AttemptAction::PowerOff && attempt.result != Some(AttemptResult::Refused)
-    });
-    match went_out {
-        true => Begun::Commanded,
-        false => Begun::Claimed,
-    }
 }
 
 #[cfg(test)]

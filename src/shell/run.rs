@@ -9,6 +9,7 @@ use super::lease::Elector;
 use super::metrics::{self, Metrics};
 use super::outside::Outside;
 use super::own_cluster::OwnApiServer;
+use super::server::tls::{self, Certificate};
 use super::server::{self, Server, Site};
 use super::term::Replica;
 use crate::args::Settings;
@@ -46,6 +47,9 @@ pub enum Error {
     /// No port.
     #[error(transparent)]
     Server(#[from] server::Error),
+    /// No certificate.
+    #[error(transparent)]
+    Certificate(#[from] tls::Error),
     /// No way to the API server.
     #[error(transparent)]
     Client(#[from] client::Error),
@@ -65,7 +69,7 @@ impl Error {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Server(_) | Self::Client(_) | Self::Cluster(_) => 2,
+            Self::Server(_) | Self::Certificate(_) | Self::Client(_) | Self::Cluster(_) => 2,
             Self::Signals(_)
             | Self::Thread(_)
             | Self::Metrics(_)
@@ -115,26 +119,29 @@ pub async fn run(settings: Settings) -> Result<(), Error> {
     let mut tasks = JoinSet::new();
 
     let apart = Apart::thread().map_err(Error::Thread)?;
-    let kubeconfig = settings.kubeconfig.clone();
-    let for_lease = apart.run(async move { Clients::new(kubeconfig.as_deref()).await });
+    let (kubeconfig, observer) = (settings.kubeconfig.clone(), metrics.observer());
+    let for_lease =
+        apart.run(async move { Clients::observed(kubeconfig.as_deref(), observer).await });
     let alive = Alive {
         client: for_lease.await?.writes,
         apart: apart.clone(),
     };
-    let clients = Clients::new(settings.kubeconfig.as_deref()).await?;
+    let clients = Clients::observed(settings.kubeconfig.as_deref(), metrics.observer()).await?;
     let variable = |name: &str| std::env::var(name).ok();
     if let Some(name) = api_address::deny(&settings.addresses, &clients.server, variable) {
         let rules = settings.addresses.clone();
         tasks.spawn(api_address::follow(rules, name, stop.clone()));
     }
     tasks.spawn(schema::watch(clients.clone(), stop.clone()));
+    let tls = settings.http_tls_dir.as_deref();
+    let tls = tls.map(Certificate::read).transpose()?;
     let server = apart.run(Server::bind(settings.http_bind)).await?;
     tracing::info!(address = %server.address(), "serves /livez, /readyz and /metrics");
     let site = Site {
         health: health.clone(),
         metrics: Arc::clone(&metrics),
     };
-    tasks.spawn_on(server.serve(site, stop.clone()), apart.handle());
+    tasks.spawn_on(server.serve(site, tls, stop.clone()), apart.handle());
     let own_cluster = Arc::new(OwnApiServer::new(&clients));
     let outside = Outside {
         surroundings: Surroundings {

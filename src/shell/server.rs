@@ -1,7 +1,9 @@
-//! `/livez`, `/readyz` and `/metrics` over plain HTTP.
+//! `/livez`, `/readyz` and `/metrics` over HTTP, or HTTPS with a certificate of one's own.
 //!
 //! Whoever can reach the port can at worst make it slow: a connection carries one request without a body, its head has a
 //! time and a size limit, it ends after [`CONNECTION_TIME_MAX`], and only so many are served at once.
+
+pub mod tls;
 
 use super::health::Health;
 use super::metrics::Metrics;
@@ -14,13 +16,18 @@ use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::io::Errno;
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
+use tls::Certificate;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 
 /// Connections served at once; more wait.
 const CONNECTIONS_MAX: usize = 64;
@@ -70,7 +77,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes the port.
+    /// Takes the port: with `[::]` that of IPv4 too, as Linux has it (`net.ipv6.bindv6only` is 0), or alone where the kernel has no IPv6.
     ///
     /// # Errors
     /// [`Error`].
@@ -79,7 +86,14 @@ impl Server {
             io::ErrorKind::AddrInUse => Error::InUse { address },
             _ => Error::Bind { address, source },
         };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let bound = match TcpListener::bind(address).await {
+            Err(error) => match without_ipv6(address, &error) {
+                Some(other) => TcpListener::bind(other).await,
+                None => Err(error),
+            },
+            bound => bound,
+        };
+        let listener = bound.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         Ok(Self { listener, address })
     }
@@ -90,8 +104,8 @@ impl Server {
         self.address
     }
 
-    /// Serves until the end.
-    pub async fn serve(self, site: Site, stop: Stop) {
+    /// Serves until the end, by HTTPS if there is a certificate.
+    pub async fn serve(self, site: Site, mut tls: Option<Certificate>, stop: Stop) {
         let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let accept = async || {
             let place = Arc::clone(&places).acquire_owned().await;
@@ -101,9 +115,11 @@ impl Server {
             match accepted {
                 Ok((stream, _)) => {
                     let site = site.clone();
+                    let tls = tls.as_mut().map(Certificate::acceptor);
                     tokio::spawn(async move {
                         let _place = place;
-                        connection(stream, site).await;
+                        // However it ends, there is nobody to tell: the peer knows, and it is no fault of ours.
+                        let _ = timeout(CONNECTION_TIME_MAX, connection(stream, tls, site)).await;
                     });
                 }
                 Err(error) => {
@@ -115,7 +131,27 @@ impl Server {
     }
 }
 
-async fn connection(stream: TcpStream, site: Site) {
+/// What stands in for `[::]` where that failed for lack of IPv6: EAFNOSUPPORT without its module, EADDRNOTAVAIL where it is disabled.
+fn without_ipv6(address: SocketAddr, error: &io::Error) -> Option<SocketAddr> {
+    let is_everywhere = address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+    let lacks_it = matches!(
+        Errno::from_io_error(error),
+        Some(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL)
+    );
+    (is_everywhere && lacks_it).then(|| (Ipv4Addr::UNSPECIFIED, address.port()).into())
+}
+
+async fn connection(stream: TcpStream, tls: Option<TlsAcceptor>, site: Site) {
+    let Some(tls) = tls else {
+        return exchange(stream, site).await;
+    };
+    if let Ok(Ok(stream)) = timeout(HEAD_TIME_MAX, tls.accept(stream)).await {
+        exchange(stream, site).await;
+    }
+}
+
+/// One request and its answer.
+async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin, site: Site) {
     let service = service_fn(move |request: Request<Incoming>| {
         let response = answer(&site, &request);
         async move { Ok::<_, Infallible>(response) }
@@ -126,8 +162,7 @@ async fn connection(stream: TcpStream, site: Site) {
         .max_buf_size(HEAD_BYTES_MAX)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
-    // However it ends, there is nobody to tell: the peer knows, and it is no fault of ours.
-    let _ = tokio::time::timeout(CONNECTION_TIME_MAX, connection).await;
+    let _ = connection.await;
 }
 
 fn answer<B: Body>(site: &Site, request: &Request<B>) -> Response<Full<Bytes>> {

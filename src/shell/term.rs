@@ -1,23 +1,25 @@
 //! What a replica does while it leads, and what it keeps while it stands by.
 //!
-//! Standing by it watches, so that its caches are warm, and does nothing else. What a loop remembers ends with the term, as if the process
-//! had ended, and the next leader takes up what stands in the API server. What stays never makes anybody bolder: the caches, the newest
-//! version of the cluster that was seen (S18), and how many logins were refused (F53).
+//! Standing by it watches, so that its caches are warm, and tries whether it could reach the devices. What a loop remembers ends with the term,
+//! as if the process had ended, and the next leader takes up what stands in the API server. What stays never makes anybody bolder: the caches, the
+//! newest version of the cluster that was seen (S18), and how many logins were refused (F53).
+
+mod loops;
+mod shown;
 
 use super::alive::Candidate;
 use super::brakes::Brakes;
 use super::cache::{Caches, Change};
+use super::callers::{self, Callers};
 use super::context::{Board, Context, Delays, StrandedNodes};
-use super::control;
 use super::devices::Devices;
 use super::early_detection;
 use super::events::Events;
 use super::found_off::FoundOff;
 use super::guard::{self, Guard};
+use super::headroom::Headroom;
 use super::health::Gate;
-use super::history;
 use super::lease::{Elector, TermEnd};
-use super::metrics::Snapshot;
 use super::observe::AttachmentLists;
 use super::optional_rights::OptionalRights;
 use super::others;
@@ -25,6 +27,7 @@ use super::policy_status::PolicyStatuses;
 use super::probe::Prober;
 use super::revision::Revision;
 use super::run::Equipment;
+use super::standby::Standby;
 use super::unfence;
 use super::wakes::Wakes;
 use crate::args::Settings;
@@ -32,10 +35,12 @@ use fencing_api::fence::NodeFence;
 use fencing_cluster::client::Clients;
 use fencing_cluster::stop::Stop;
 use fencing_core::assess::others::Served;
-use fencing_drivers::clock::Clock;
+use fencing_core::observed::Ready;
+use fencing_drivers::clock::{self, Clock};
 use futures::FutureExt;
-use futures::future::BoxFuture;
-use std::collections::BTreeSet;
+use futures::future::pending;
+use loops::{Ways, loops};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,8 +48,12 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-/// Pause between two looks for a fence of one's own node.
-const OWN_FENCE_PERIOD: Duration = Duration::from_secs(1);
+/// Pause between two looks at one's own node, and for a fence of it.
+const OWN_NODE_PERIOD: Duration = Duration::from_secs(1);
+/// Its own node is silent, as a cause to make room.
+const UNREACHABLE: &str = "unreachable";
+/// It makes room for that no sooner again than after this time: each term begins the waits of all policies anew, and Nodes flap by the minute.
+const SILENCE_AGAIN: Duration = Duration::from_secs(600);
 /// A replica that stands by is alive if it comes round this often.
 const BEAT_PERIOD: Duration = Duration::from_secs(10);
 
@@ -53,12 +62,15 @@ pub struct Replica {
     equipment: Equipment,
     caches: Caches,
     devices: Arc<Devices>,
+    standby: Arc<Standby>,
     revision: Revision,
     deletion: OptionalRights,
     early_detection: OptionalRights,
     events: Events,
     own_node: Option<String>,
     max_concurrent: Option<u32>,
+    serves_callers: bool,
+    headroom: bool,
     /// To say again what is in the caches.
     changes: mpsc::UnboundedSender<Change>,
     watches: JoinSet<()>,
@@ -82,15 +94,20 @@ impl Replica {
             Clock::SYSTEM,
         );
         let (revision, writes) = (Revision::default(), &equipment.clients.writes);
+        let caches = Caches::start(writes, &revision, &changes, &mut watches);
+        // The book of refused logins is among them: no new term has new tries.
+        let devices = Arc::new(devices);
         let replica = Self {
-            caches: Caches::start(writes, &revision, &changes, &mut watches),
-            // The book of refused logins is among them: no new term has new tries.
-            devices: Arc::new(devices),
+            standby: Arc::new(Standby::new(caches.clone(), Arc::clone(&devices))),
+            caches,
+            devices,
             revision,
             deletion: OptionalRights::of_deletion(),
             early_detection: OptionalRights::of_early_detection(),
             own_node: settings.node_name.clone(),
             max_concurrent: settings.max_concurrent,
+            serves_callers: settings.callers,
+            headroom: settings.headroom,
             equipment,
             events,
             changes,
@@ -128,9 +145,9 @@ impl Replica {
             return;
         }
         self.equipment.health.open(Gate::Caches);
-        let mut left_for = BTreeSet::new();
+        let mut left_for = BTreeMap::new();
         loop {
-            self.shows(false, Snapshot::default);
+            self.shows_standby();
             tokio::select! {
                 biased;
                 () = candidate.elected() => {}
@@ -138,11 +155,11 @@ impl Replica {
             }
             self.caches.tell_all(&self.changes);
             let end = candidate.term_end();
-            let fence = tokio::select! {
+            let cause = tokio::select! {
                 // First: who has found out that it leads no more does nothing more.
                 biased;
                 () = candidate.lost() => continue,
-                fence = self.own_fence(&left_for) => fence,
+                cause = self.own_node_fails(&left_for) => cause,
                 // The Lease is kept on another thread: each time before anything goes on here its end is looked at (F13).
                 led = end.lasts(self.lead(changed, end.clone())) => match led {
                     Some(()) => return,
@@ -153,12 +170,12 @@ impl Replica {
                 },
             };
             tracing::warn!(
-                fence,
-                "this replica runs on the node that is to be fenced, another one has to fence it"
+                cause,
+                "this replica runs on a node that is to be fenced or is unreachable, another one has to fence it"
             );
-            left_for.insert(fence);
+            left_for.insert(cause, clock::since_boot());
             candidate.release().await;
-            self.shows(false, Snapshot::default);
+            self.shows_standby();
             tokio::select! {
                 biased;
                 () = candidate.let_others() => {}
@@ -167,21 +184,46 @@ impl Replica {
         }
     }
 
-    /// Waits for a fence of the node that this replica runs on, for which it has not made room yet: it cannot carry that out itself, and a
-    /// leader whose kubelet hangs would go on renewing its Lease.
-    async fn own_fence(&self, left_for: &BTreeSet<String>) -> String {
+    /// Waits until the node that this replica runs on is to be fenced or is suspected, for which it has not made room yet: it cannot fence that one
+    /// itself, and a leader whose kubelet hangs would go on renewing its Lease.
+    async fn own_node_fails(&self, left_for: &BTreeMap<String, Duration>) -> String {
         loop {
             let is_own = |fence: &NodeFence| Some(&fence.spec.node_name) == self.own_node.as_ref();
-            let own = self.caches.open_fences(is_own);
-            if let Some(fence) = own.into_iter().find(|fence| !left_for.contains(fence)) {
-                return fence;
+            let fences = self.caches.open_fences(is_own).into_iter();
+            let mut causes = fences.chain(self.own_silence());
+            let is_new = |cause: &String| match left_for.get(cause) {
+                None => true,
+                Some(at) => cause == UNREACHABLE && clock::since_boot() >= *at + SILENCE_AGAIN,
+            };
+            if let Some(cause) = causes.find(is_new) {
+                return cause;
             }
-            sleep(OWN_FENCE_PERIOD).await;
+            sleep(OWN_NODE_PERIOD).await;
         }
     }
 
-    /// Changes are of no use before a term, which begins with all there is: but for what they tell of the age of the cluster.
+    /// Is its own node unreachable? Then the other replica leads before the wait of a policy is over.
+    fn own_silence(&self) -> Option<String> {
+        let node = self.caches.node(self.own_node.as_ref()?)?;
+        (node.view.ready() == Ready::Unknown).then(|| UNREACHABLE.to_owned())
+    }
+
+    /// Watches, and tries whether the devices could be reached.
     async fn stand_by(&self, changed: &mut mpsc::UnboundedReceiver<Change>) -> Infallible {
+        let looking = async {
+            match self.equipment.outside.from_standby {
+                true => self.standby.run().await,
+                false => pending().await,
+            }
+        };
+        tokio::select! {
+            never = self.follow(changed) => never,
+            never = looking => never,
+        }
+    }
+
+    /// Changes are of no use before a term, which begins with all there is: but for what they show of the age of the cluster.
+    async fn follow(&self, changed: &mut mpsc::UnboundedReceiver<Change>) -> Infallible {
         loop {
             self.equipment.health.beat();
             tokio::select! {
@@ -223,6 +265,11 @@ impl Replica {
         let rights = self.early_detection.clone();
         let asking = rights.clone().run(reads, caches, self.changes.clone());
         let reporting = early_detection::run(Arc::clone(&context), rights);
+        let called = callers::run(
+            self.serves_callers,
+            Arc::clone(&context),
+            self.changes.clone(),
+        );
         let unfencing = unfence::run(Arc::clone(&context), served.clone());
         let policies = Arc::new(PolicyStatuses::new(
             Arc::clone(&context),
@@ -230,7 +277,8 @@ impl Replica {
             Clock::SYSTEM,
             (guard, served),
         ));
-        self.shows_term(&context, &prober, &policies);
+        let headroom = self.headroom.then(|| self.headroom_of(&context));
+        self.shows_term(&context, &prober, &policies, headroom.clone());
         let peace = [
             prober.run(of_devices).boxed(),
             policies.run(of_policies).boxed(),
@@ -240,6 +288,8 @@ impl Replica {
             unfencing.boxed(),
             asking.boxed(),
             reporting.boxed(),
+            called.boxed(),
+            headroom.map_or_else(|| pending().boxed(), |it| it.run().boxed()),
         ];
         let ways = Ways {
             changed,
@@ -271,6 +321,7 @@ impl Replica {
             delays: Delays::default(),
             stranded: StrandedNodes::default(),
             found_off,
+            callers: Callers::default(),
             own_node: self.own_node.clone(),
             max_concurrent: self.max_concurrent,
             wakes,
@@ -297,63 +348,10 @@ impl Replica {
         ))
     }
 
-    /// The gauges show what the caches and the incidents are at the moment of a scrape.
-    fn shows_term(&self, context: &Context, prober: &Arc<Prober>, policies: &Arc<PolicyStatuses>) {
-        let (board, delays) = (context.board.clone(), context.delays.clone());
-        let stranded = context.stranded.clone();
-        let (prober, policies) = (Arc::clone(prober), Arc::clone(policies));
-        self.shows(true, move || {
-            let guard_missing = policies.guard_missing();
-            let (policies, protected) = policies.snapshot();
-            Snapshot {
-                incidents: board.rows(),
-                kept_off: delays.kept_off(),
-                stranded: stranded.rows(),
-                devices: prober.snapshot(),
-                policies,
-                protected,
-                guard_missing,
-                ..Snapshot::default()
-            }
-        });
-    }
-
-    /// What the gauges show from now on.
-    fn shows(&self, leads: bool, gauges: impl Fn() -> Snapshot + Send + Sync + 'static) {
-        let (caches, revision) = (self.caches.clone(), self.revision.clone());
-        self.equipment.metrics.gauges_from(move || Snapshot {
-            leads,
-            frozen: revision.frozen().is_some(),
-            watches: caches.ages(),
-            nodes: Some(caches.node_names()),
-            ..gauges()
-        });
-    }
-}
-
-/// Who is told of what.
-struct Ways<'a> {
-    changed: &'a mut mpsc::UnboundedReceiver<Change>,
-    woken: mpsc::UnboundedReceiver<String>,
-    others: [mpsc::UnboundedSender<Change>; 2],
-}
-
-/// The loops of the incidents and the detector, and beside them `peace`: what is no hurry.
-async fn loops(context: Arc<Context>, ways: Ways<'_>, peace: [BoxFuture<'static, ()>; 8]) {
-    let names = futures::stream::unfold(ways.woken, |mut woken| async {
-        Some((woken.recv().await?, woken))
-    });
-    let incidents = control::run_incidents(Arc::clone(&context), Arc::default(), names);
-    let detector = control::run_detector(Arc::clone(&context), ways.changed, ways.others);
-    // On tasks of their own: a look at thousands of devices never delays an incident.
-    let mut peace: JoinSet<()> = peace.into_iter().collect();
-    peace.spawn(history::run(context));
-    tokio::select! {
-        biased;
-        _ = futures::future::join(incidents, detector) => {}
-        Some(ended) = peace.join_next() => {
-            tracing::error!(?ended, "the probes, policy statuses, admission checks or rights checks have ended");
-        }
+    /// What looks for room for the pods of each node.
+    fn headroom_of(&self, context: &Context) -> Arc<Headroom> {
+        let (client, caches) = (context.reads.clone(), self.caches.clone());
+        Arc::new(Headroom::new(client, caches, Clock::SYSTEM))
     }
 }
 

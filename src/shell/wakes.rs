@@ -49,12 +49,12 @@ impl Why {
     }
 
     /// The last round has read the Node in this version, and wrote or read the NodeFence in that one; `waits`: VolumeAttachments are left, or a
-    /// device has yet to answer.
-    /// Versions are compared for equality only.
+    /// device has yet to answer. A watch may be behind what was read by quorum: an older version is no news either.
     #[must_use]
     pub fn heed(&self, node: Option<&str>, fence: Option<&str>, waits: bool) -> Heed {
         let is_known = |told: &Option<String>, known: Option<&str>| {
-            told.as_deref().is_none_or(|told| Some(told) == known)
+            let is_old = |told: &str| Some(told) == known || is_older(told, known);
+            told.as_deref().is_none_or(is_old)
         };
         if self.other || !is_known(&self.node, node) || !is_known(&self.fence, fence) {
             return Heed::Now;
@@ -65,6 +65,13 @@ impl Why {
             (true, false) => Heed::Now,
         }
     }
+}
+
+/// Is this version of an object older than the one that is known of it? They are numbers that grow ([`super::revision`]); what is none is news.
+fn is_older(told: &str, known: Option<&str>) -> bool {
+    let number = |version: &str| version.parse::<u64>().ok();
+    let (told, known) = (number(told), known.and_then(number));
+    told.zip(known).is_some_and(|(told, known)| told < known)
 }
 
 /// The way to all loops.
@@ -122,6 +129,9 @@ mod tests {
         let heed = |reasons: &[Reason]| why(reasons).heed(Some("7"), Some("8"), true);
         assert_eq!(heed(&[node("7")]), Heed::Not);
         assert_eq!(heed(&[node("7"), fence("8")]), Heed::Not);
+        assert_eq!(heed(&[node("6"), fence("7")]), Heed::Not);
+        assert_eq!(heed(&[node("10")]), Heed::Now);
+        assert_eq!(heed(&[node("unknown")]), Heed::Now);
         assert_eq!(heed(&[node("7"), fence("9")]), Heed::Now);
         assert_eq!(heed(&[node("7"), node("9")]), Heed::Now);
         assert_eq!(heed(&[node("7"), Reason::Other]), Heed::Now);

@@ -1,4 +1,4 @@
-//! Every field that a page names exists: of the API, or of the chart's values.
+//! Every field that a page names exists: of the API, or of a chart's values.
 
 use crate::pages::{documents, read};
 use crate::schema::of_kind;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::sync::LazyLock;
 
 /// Fields of somebody else's objects that pages name, too.
-const FOREIGN: [&str; 12] = [
+const FOREIGN: [&str; 13] = [
     "metadata.uid",
     "spec.containers",
     "spec.nodeName",
@@ -16,6 +16,7 @@ const FOREIGN: [&str; 12] = [
     "status.conditions",
     "status.nodeInfo.bootID",
     "status.nodeInfo.systemUUID",
+    "status.nodeRef",
     "status.poweredOn",
     "status.userInfo.username",
     "status.volumesAttached",
@@ -30,13 +31,21 @@ pub fn exists(path: &str) -> bool {
 
 /// Whatever a path may begin in: the objects, their `spec`s, the values.
 static SCHEMAS: LazyLock<Vec<Value>> = LazyLock::new(|| {
-    let kinds = ["NodeFencingPolicy", "FenceDevice", "NodeFence"];
+    let kinds = [
+        "NodeFencingPolicy",
+        "FenceDevice",
+        "NodeFence",
+        "NodeFenceRemediation",
+        "NodeFenceRemediationTemplate",
+    ];
     let objects = kinds.iter().filter_map(|kind| of_kind(kind));
-    let values = read("charts/node-fencing-operator/values.schema.json");
-    let values = serde_json::from_str(&values).expect("JSON");
+    let values = ["node-fencing-operator", "node-fencing-policies"].map(|chart| {
+        let schema = read(&format!("charts/{chart}/values.schema.json"));
+        serde_json::from_str(&schema).expect("JSON")
+    });
     objects
         .flat_map(|it| [it.clone(), it["properties"]["spec"].clone()])
-        .chain([values])
+        .chain(values)
         .collect()
 });
 

@@ -1,12 +1,15 @@
-//! Every object of ours that stands in a document is one that the API server would take, and every value of the chart one that Helm would.
+//! Every object of ours that stands in a document is one that the API server would take, and every value of a chart one that Helm would.
 
 use crate::pages::{Block, documents, read};
 use crate::schema::{complaints, fit};
 use serde_json::{Value, json};
 
 const OURS: &str = "nodefencing.io/";
-/// A block that begins so is a file of values.
-const VALUES: &str = "# values.yaml";
+/// A block that begins so is a file of values, of this chart.
+const VALUES: [(&str, &str); 2] = [
+    ("# values.yaml", "charts/node-fencing-operator"),
+    ("# policies.yaml", "charts/node-fencing-policies"),
+];
 
 #[test]
 fn every_object_is_one_that_the_api_server_would_take() {
@@ -35,23 +38,35 @@ fn every_object_is_one_that_the_api_server_would_take() {
 fn judge(block: &Block, object: &Value) -> Vec<String> {
     let kind = object["kind"].as_str().unwrap_or_default();
     let version = object["apiVersion"].as_str().unwrap_or_default();
+    let mut files = VALUES.iter();
+    let file = files.find(|(begin, _)| block.text.starts_with(begin));
     let complaints = match kind {
         _ if version.starts_with(OURS) => {
             assert_eq!(version, "nodefencing.io/v1alpha1", "{}", block.place);
             complaints(kind, object)
         }
-        "HelmRelease" => values(&object["spec"]["values"]),
-        "Application" => values(&object["spec"]["source"]["helm"]["valuesObject"]),
-        _ if block.text.starts_with(VALUES) => values(object),
-        _ => Vec::new(),
+        "HelmRelease" => {
+            let spec = &object["spec"];
+            let chart = spec["chart"]["spec"]["chart"].as_str();
+            // An OCIRepository is called as its chart.
+            let chart = chart.or(spec["chartRef"]["name"].as_str());
+            let chart = format!("charts/{}", chart.expect("a chart"));
+            values(&chart, &spec["values"])
+        }
+        "Application" => {
+            let source = &object["spec"]["source"];
+            let chart = source["chart"].as_str().expect("a chart");
+            values(&format!("charts/{chart}"), &source["helm"]["valuesObject"])
+        }
+        _ => file.map_or_else(Vec::new, |(_, chart)| values(chart, object)),
     };
     let place = |words| format!("{}: {words}", block.place);
     complaints.into_iter().map(place).collect()
 }
 
 /// What Helm would have against these values, and the API server against the objects in them.
-fn values(values: &Value) -> Vec<String> {
-    let schema = read("charts/node-fencing-operator/values.schema.json");
+fn values(chart: &str, values: &Value) -> Vec<String> {
+    let schema = read(&format!("{chart}/values.schema.json"));
     let schema: Value = serde_json::from_str(&schema).expect("JSON");
     let mut found = Vec::new();
     fit(&schema, values, "values", &mut found);

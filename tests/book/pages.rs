@@ -62,6 +62,7 @@ pub fn documents() -> Vec<Page> {
         "CONTRIBUTING.md",
         "fuzz/README.md",
         "charts/node-fencing-operator/README.md",
+        "charts/node-fencing-policies/README.md",
     ];
     of_the_book().into_iter().chain(others.map(page)).collect()
 }

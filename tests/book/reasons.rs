@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// Where the sources name reasons of conditions and Events. Tests aside, whatever looks like one there has to be explained.
-const NAMED_IN: [&str; 24] = [
+const NAMED_IN: [&str; 25] = [
     "crates/core/src/plan",
     "crates/core/src/control.rs",
     "crates/core/src/escalation.rs",
@@ -19,6 +19,7 @@ const NAMED_IN: [&str; 24] = [
     "crates/core/src/exclusions.rs",
     "crates/core/src/record.rs",
     "crates/core/src/record/confirmed.rs",
+    "crates/core/src/remediation.rs",
     "crates/drivers/src/address.rs",
     "crates/drivers/src/error.rs",
     "src/shell/detect.rs",

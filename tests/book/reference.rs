@@ -8,7 +8,7 @@ use fencing_api::drivers::{KINDS, Reads};
 use fencing_core::support;
 use fencing_drivers::DeviceError;
 use node_fencing_operator::args::{Error, Order};
-use node_fencing_operator::shell::metrics::table::{Kind, METRICS};
+use node_fencing_operator::shell::metrics::table::{Kind, METRICS, PROCESS};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -58,8 +58,12 @@ fn kinds() {
         let kind = names["kind"].as_str().expect("a kind");
         let schema = of_kind(kind).expect("its schema");
         let mut body = format!(
-            "`{}/v1alpha1`, cluster-scoped; `kubectl get {}`. {}\n",
+            "`{}/v1alpha1`, {}; `kubectl get {}`. {}\n",
             definition["spec"]["group"].as_str().expect("a group"),
+            match definition["spec"]["scope"].as_str() {
+                Some("Cluster") => "cluster-scoped",
+                _ => "namespaced",
+            },
             names["shortNames"][0].as_str().expect("a short name"),
             sentence(
                 schema["properties"]["spec"]["description"]
@@ -91,6 +95,9 @@ fn kinds() {
         for part in ["spec", "status"] {
             let (mut rows, mut rules) = (Vec::new(), Vec::new());
             fields("", &schema["properties"][part], &mut rows, &mut rules);
+            if rows.is_empty() {
+                continue;
+            }
             let head = ["field", "type", "default", "what it is"];
             write!(body, "\n## `{part}`\n\n{}", table(&head, rows)).expect("a string");
             if !rules.is_empty() {
@@ -152,11 +159,8 @@ fn fields(path: &str, schema: &Value, rows: &mut Vec<Vec<String>>, rules: &mut V
         "" => "The whole".to_owned(),
         path => format!("`{path}`"),
     };
-    for rule in schema["x-kubernetes-validations"]
-        .as_array()
-        .into_iter()
-        .flatten()
-    {
+    let own = schema["x-kubernetes-validations"].as_array();
+    for rule in own.into_iter().flatten() {
         if let Some(message) = rule["message"].as_str() {
             rules.push(vec![place.clone(), message.to_owned()]);
         }
@@ -217,7 +221,7 @@ fn type_of(schema: &Value) -> String {
 
 #[test]
 fn metrics() {
-    let rows = METRICS.iter().map(|metric| {
+    let rows = METRICS.iter().chain(PROCESS).map(|metric| {
         let kind = match metric.kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
@@ -232,8 +236,8 @@ fn metrics() {
         ]
     });
     let body = format!(
-        "Each replica serves them as plain HTTP under `/metrics`; of incidents only the leader knows. A series with a label `node` exists only while the\n\
-         incident, the device or the Node does. [The alerts](alerts.md) are made of them.\n\n{}",
+        "Each replica serves them under `/metrics`, by HTTPS with `metrics.tls.secretName` of the chart; of incidents only the leader knows.\n\
+         A series with a label `node` exists only while the incident, the device or the Node does. [The alerts](alerts.md) are made of them.\n\n{}",
         table(&["metric", "type", "labels", "what it says"], rows)
     );
     check("metrics", "Metrics", &body);
@@ -300,16 +304,16 @@ fn flags() {
     check("flags", "Flags", &body);
 }
 
-/// The chart's own page has the table, made of the values.
+/// Each chart's own page has the table, made of the values.
 #[test]
 fn values() {
-    let page = read("charts/node-fencing-operator/README.md");
-    let (_, table) = page.split_once("## Values\n").expect("the table");
-    let body = format!(
-        "Of [the chart](../../charts/node-fencing-operator/README.md).{}{table}",
-        "\n"
-    );
-    check("values", "Values of the chart", &body);
+    let tables = ["node-fencing-operator", "node-fencing-policies"].map(|chart| {
+        let file = format!("charts/{chart}/README.md");
+        let page = read(&file);
+        let (_, table) = page.split_once("## Values\n").expect("the table");
+        format!("## {chart}\n\nOf [this chart](../../{file}).\n{table}")
+    });
+    check("values", "Values of the charts", &tables.join("\n"));
 }
 
 #[test]

@@ -58,8 +58,8 @@ fn the_workflow_calls_steps_that_exist_and_none_is_left_out() {
         .split("; ")
         .collect();
     assert!(all.len() > 6, "only {all:?}");
-    let pushed =
-        ["image", "agents", "chart", "sbom"].map(|step| called.iter().position(|it| it == step));
+    let pushed = ["image", "agents", "chart", "manifests", "olm", "sbom"]
+        .map(|step| called.iter().position(|it| it == step));
     let signed = called.iter().position(|it| it == "sign");
     assert!(
         pushed.iter().all(|it| it.is_some() && *it < signed),
@@ -97,6 +97,26 @@ fn a_release_is_for_both_processors_and_has_what_that_takes() {
     }
 }
 
+/// A tag of an action may be moved by whoever takes its repository over; a commit stays what it is.
+#[test]
+fn every_action_is_named_by_its_commit() {
+    let mut seen = 0;
+    for entry in fs::read_dir(root().join(".github/workflows")).expect("the workflows") {
+        let text = fs::read_to_string(entry.expect("an entry").path()).expect("text");
+        for (_, action) in text.lines().filter_map(|it| it.split_once("uses: ")) {
+            let (_, rest) = action.split_once('@').expect("a version");
+            let (commit, version) = rest.split_once(" # v").expect("a commit # vVERSION");
+            let is_hex = commit.bytes().all(|it| it.is_ascii_hexdigit());
+            assert!(
+                commit.len() == 40 && is_hex && !version.is_empty(),
+                "{action}"
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen > 5, "only {seen} actions");
+}
+
 #[test]
 fn no_registry_has_a_name() {
     for file in [WORKFLOW, "hack/release", "Makefile"] {
@@ -115,10 +135,11 @@ fn dry(steps: &str, spoil: &str, out: &Path) -> Output {
         r#"#!/bin/sh
 set -eu
 [ "$1" = package ] || exit 0
-mkdir "$8/copied"
-tar -c --exclude ci --exclude README.md.in -C charts node-fencing-operator | tar -x -C "$8/copied"
-(cd "$8/copied/node-fencing-operator" && {spoil})
-tar -cz -f "$8/node-fencing-operator-$4.tgz" -C "$8/copied" node-fencing-operator
+chart="${{2##*/}}"
+mkdir -p "$8/copied"
+tar -c -C "${{2%/*}}" "$chart" | tar -x -C "$8/copied"
+(cd "$8/copied/$chart" && {spoil})
+tar -cz -f "$8/$chart-$4.tgz" -C "$8/copied" "$chart"
 "#
     );
     fs::write(&helm, script).expect("a file");
@@ -172,11 +193,17 @@ fn a_release_runs_dry() {
     for (step, times) in [
         ("would: skopeo copy", 4),
         ("would: buildah manifest push --all", 2),
+        ("would: buildah push --digestfile ", 1),
         ("would: cosign sign --yes --recursive IMAGE_REPOSITORY@", 2),
         ("would: cosign attest --yes --type slsaprovenance1", 2),
-        (" files in ", 1),
-        ("/helm push ", 1),
-        ("kubectl-fence_", 1),
+        (" files in ", 2),
+        ("/helm push ", 2),
+        ("would: cosign verify --certificate-identity", 4),
+        ("would: cosign verify-attestation --type ", 2),
+        ("would: cosign verify-blob --bundle ", 2),
+        ("would: git push origin BOOK:refs/heads/gh-pages", 1),
+        (" bytes in ", 1),
+        ("release: 5 definitions in ", 1),
         ("release: 1 platform(s) in ", 1),
     ] {
         assert_eq!(said.matches(step).count(), times, "{step}: {said}");
@@ -185,8 +212,79 @@ fn a_release_runs_dry() {
     let provenance: Value = serde_json::from_str(&provenance).expect("JSON");
     let commit = &provenance["buildDefinition"]["resolvedDependencies"][0]["digest"]["gitCommit"];
     assert_eq!(commit.as_str().map(str::len), Some(40), "{provenance}");
+    let installed = fs::read_to_string(out.path().join("install.yaml")).expect("the manifest");
+    let image = format!("        image: IMAGE_REPOSITORY:{version}@sha256:DIGEST\n");
+    assert!(installed.contains(&image), "it names no image by digest");
+    // Artifact Hub drops links that lead out of the chart.
+    let chart = out.path().join("chart-source/node-fencing-operator");
+    let readme = fs::read_to_string(chart.join("README.md")).expect("a file");
+    let itself = fs::read_to_string(chart.join("Chart.yaml")).expect("a file");
+    let itself: Value = serde_saphyr::from_str(&itself).expect("YAML");
+    let shown = |name: &str| -> Vec<Value> {
+        let text = itself["annotations"][format!("artifacthub.io/{name}")].as_str();
+        serde_saphyr::from_str(text.expect("an annotation")).expect("YAML")
+    };
+    assert_eq!(
+        shown("images")[0]["image"],
+        format!("IMAGE_REPOSITORY:{version}")
+    );
+    let changes = shown("changes");
+    assert!(changes.len() > 10 && changes.iter().all(|it| it["kind"].is_string()));
+    let page = format!("](https://example.com/blob/v{version}/docs/how-to/first-node.md)");
+    assert!(readme.contains(&page) && !readme.contains("](../"));
     let notes = fs::read_to_string(out.path().join("notes.md")).expect("the notes");
     assert!(notes.contains("### "), "{notes}");
+}
+
+/// In its Deployment, among the images to mirror, and where OperatorHub shows it.
+#[test]
+fn the_bundle_for_olm_names_the_image_by_its_digest() {
+    let out = tempfile::tempdir().expect("a folder");
+    let output = dry("olm", "true", out.path());
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{complaint}");
+    let file = "olm/manifests/node-fencing-operator.clusterserviceversion.yaml";
+    let text = fs::read_to_string(out.path().join(file)).expect("the file");
+    let named = text.matches("mage: IMAGE_REPOSITORY@sha256:DIGEST\n");
+    assert_eq!(named.count(), 3, "{text}");
+    assert!(out.path().join("olm-prerequisites.yaml").exists());
+}
+
+/// An archive of an image, in the layout of OCI, with a layer that has dpkg's record of a package.
+const IMAGE: &str = r#"
+mkdir -p root/etc root/var/lib/dpkg/status.d blobs/sha256
+printf 'NAME="Debian GNU/Linux"\nVERSION_ID="13"\n' > root/etc/os-release
+printf 'Package: libc6\nStatus: install ok installed\nVersion: 2.41-12+deb13u5\nDescription: libraries\n' > root/var/lib/dpkg/status.d/libc6
+tar -c -C root . | gzip > blobs/sha256/layer
+echo '{}' > blobs/sha256/config
+tar -cf image.tar blobs
+"#;
+
+#[test]
+fn the_bill_of_materials_has_crates_and_what_the_image_has_of_debian() {
+    let out = tempfile::tempdir().expect("a folder");
+    let made = Command::new("sh")
+        .args(["-euc", IMAGE])
+        .current_dir(out.path())
+        .status();
+    assert!(made.expect("sh").success());
+    let output = Command::new(root().join("hack/release"))
+        .args(["--dry-run", "sbom"])
+        .env("OUT", out.path())
+        .env("IMAGE_ARCHIVE", out.path().join("image.tar"))
+        .output()
+        .expect("bash");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    // Where there is no jq a dry run says so.
+    let Ok(bill) = fs::read_to_string(out.path().join("node-fencing-operator.cdx.json")) else {
+        assert!(said.contains("no jq here"), "{said}");
+        return;
+    };
+    let debian = "pkg:deb/debian/libc6@2.41-12%2Bdeb13u5?distro=debian-13";
+    for purl in [debian, "pkg:cargo/kube@"] {
+        assert!(bill.contains(purl), "{purl}: {bill}");
+    }
 }
 
 /// What is wrong in the chart's archive is found before it is pushed: by the words for it.

@@ -213,7 +213,7 @@ fn what_cannot_work_ends_with_2_and_the_way_out() {
     assert_eq!(code, 2);
     assert_eq!(
         words,
-        "failed to read the kubeconfig /nowhere (--kubeconfig): No such file or directory (os error 2); name one with which `kubectl --kubeconfig FILE get nodes` works, or none in a pod"
+        "failed to read the kubeconfig /nowhere (--kubeconfig): the file does not exist; name one with which `kubectl --kubeconfig FILE get nodes` works, or none in a pod"
     );
 
     let taken = TcpListener::bind("127.0.0.1:0").expect("port");

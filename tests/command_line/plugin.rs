@@ -66,7 +66,7 @@ fn a_silent_api_server_holds_no_command_up_for_longer_than_the_bound_which_it_na
 }
 
 #[test]
-fn a_command_line_that_cannot_be_used_ends_with_2_whoever_finds_out() {
+fn a_command_line_that_cannot_be_used_ends_with_1_as_with_kubectl() {
     let cluster = GOOD.serve("usage");
     for line in [
         "diagnose db-0",
@@ -75,10 +75,28 @@ fn a_command_line_that_cannot_be_used_ends_with_2_whoever_finds_out() {
         "diagnose --nonsense",
         "generate policy --name p --power-on",
         "status --request-timeout soon",
+        // Of these 2 means that something was found.
+        "check --strickt",
+        "plan",
     ] {
         let (code, said, complained) = typed(&cluster, line);
-        assert_eq!((code, said.as_str()), (2, ""), "{line}: {complained}");
+        assert_eq!((code, said.as_str()), (1, ""), "{line}: {complained}");
         assert!(complained.starts_with("error: "), "{line}: {complained}");
+    }
+}
+
+/// As kubectl does.
+#[test]
+fn log_level_6_prints_each_request_and_how_it_ended() {
+    let cluster = GOOD.serve("requests");
+    for (line, is_printed) in [("check -v 6", true), ("check", false)] {
+        let (_, _, complained) = typed(&cluster, line);
+        let request = complained.lines().find(|it| it.starts_with("GET http://"));
+        assert_eq!(request.is_some(), is_printed, "{line}: {complained}");
+        assert!(
+            request.is_none_or(|it| it.ends_with("/version 200 OK")),
+            "{line}: {complained}"
+        );
     }
 }
 

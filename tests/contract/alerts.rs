@@ -1,7 +1,7 @@
 //! Alerts, runbooks and dashboard belong together: each alert has a runbook and each runbook an alert, and every metric that one of them names is
 //! one that the operator has.
 
-use node_fencing_operator::shell::metrics::table::{Kind, METRICS};
+use node_fencing_operator::shell::metrics::table::{Kind, METRICS, PROCESS};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -216,7 +216,7 @@ fn every_metric_that_is_named_exists() {
 #[test]
 fn every_metric_is_shown() {
     let dashboard = read("charts/node-fencing-operator/files/dashboard.json");
-    for metric in METRICS {
+    for metric in METRICS.iter().chain(PROCESS) {
         assert!(
             dashboard.contains(metric.name),
             "{} is on no panel",

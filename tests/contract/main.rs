@@ -6,12 +6,17 @@
 mod admission;
 mod alerts;
 mod api;
+mod argocd;
 mod bad_inputs;
 mod chart;
+mod dashboard;
+mod dependencies;
 mod faults;
 mod generated;
+mod kstatus;
 mod language;
 mod makefile;
+mod olm;
 #[path = "../stale/mod.rs"]
 mod stale;
 mod tidy;

@@ -47,6 +47,8 @@ pub fn outside(world: &World, judge: &Judge, network: &Network) -> Outside {
             }))
         }),
         surroundings: Default::default(),
+        // Its stories are of those that lead.
+        from_standby: false,
         kubelet: Arc::new(move |kubelet: Kubelet| {
             let world = kubelets.clone();
             async move {

@@ -5,6 +5,7 @@
 
 mod bmc;
 mod by_hand;
+mod callers;
 mod cluster;
 pub mod early;
 mod people;
@@ -126,6 +127,8 @@ faults! {
     PodHeld = "F56",
     /// A human has a node fenced by a NodeFence of their own.
     FenceByHand = "F57",
+    /// Another controller asks for a fence, and withdraws that.
+    Remediation = "L1",
     /// The API server is away, for everybody.
     ApiOutage = "F20",
     /// A kubelet ends, and begins anew a while later.
@@ -164,6 +167,7 @@ pub fn all() -> Vec<&'static str> {
     let mut all: Vec<&str> = plain.map(|fault| fault.name()).collect();
     all.extend(steps::names());
     all.extend(by_hand::names());
+    all.extend(callers::names());
     all.sort_unstable();
     all
 }
@@ -224,6 +228,7 @@ impl Fault {
             Self::Newer => people::write_as_newer(stage),
             Self::PodHeld => people::hold_pod(stage, &machine, time).await,
             Self::FenceByHand => by_hand::fence(stage, &machine, time).await,
+            Self::Remediation => callers::ask(stage, &machine, time).await,
             Self::NodeDeleted | Self::NodeAnew => self.delete_node(stage, &machine, time).await,
             Self::RackCut => {
                 let mut half = stage.world.names();

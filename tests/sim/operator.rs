@@ -30,6 +30,7 @@ struct Inner {
     pod: String,
     life: Option<Life>,
     is_wanted: bool,
+    serves_callers: bool,
     world: World,
     judge: Judge,
 }
@@ -41,14 +42,15 @@ struct Life {
 }
 
 impl Operator {
-    /// One that does not run yet.
-    pub fn absent(world: &World, judge: &Judge, number: u32) -> Self {
+    /// One that does not run yet. `serves_callers`: whenever it does, then with `--callers`.
+    pub fn absent(world: &World, judge: &Judge, number: u32, serves_callers: bool) -> Self {
         Self(Arc::new(Mutex::new(Inner {
             number,
             lives: 0,
             pod: format!("operator-{number}"),
             life: None,
             is_wanted: false,
+            serves_callers,
             world: world.clone(),
             judge: judge.clone(),
         })))
@@ -150,7 +152,10 @@ impl Inner {
             metrics: Arc::new(Metrics::new().expect("metrics")),
             health: Health::default(),
         };
-        let settings = settings(&self.pod, self.world.own_node.clone());
+        let settings = Settings {
+            callers: self.serves_callers,
+            ..settings(&self.pod, self.world.own_node.clone())
+        };
         let log = self.world.log.clone();
         let work = tokio::spawn(async move {
             if let Err(error) = run::work(&settings, equipment, &stop, JoinSet::new()).await {
@@ -179,10 +184,13 @@ fn settings(pod: &str, own_node: Option<String>) -> Settings {
     Settings {
         namespace: NAMESPACE.to_owned(),
         http_bind: ([127, 0, 0, 1], 0).into(),
+        http_tls_dir: None,
         log_format: LogFormat::Text,
         log_filter: String::new(),
         node_name: own_node,
         max_concurrent: None,
+        callers: false,
+        headroom: false,
         pod_name: Some(pod.to_owned()),
         election: Times::default(),
         addresses: AddressRules::new(Vec::new(), Vec::new()),

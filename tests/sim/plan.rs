@@ -109,6 +109,9 @@ impl Plan {
         if about >= MIXED && plan.trouble.as_millis().is_multiple_of(3) {
             plan.faults.push(Fault::FenceByHand);
         }
+        if about >= MIXED && plan.trouble.as_millis().is_multiple_of(7) {
+            plan.faults.extend([Fault::Remediation; 2]);
+        }
         // Rare by itself: most machines are off when they are turned off, and one that is reported early has to be.
         if about >= MIXED && plan.mode == "PowerOff" && plan.trouble.as_millis().is_multiple_of(5) {
             plan.faults.extend([Fault::OffIgnored; 3]);
@@ -128,6 +131,11 @@ impl Plan {
     /// Only these happen.
     pub fn only(&self, of: &[Fault]) -> bool {
         self.faults.iter().all(|fault| of.contains(fault))
+    }
+
+    /// Does the operator serve other controllers that ask for fences (`--callers`)?
+    pub fn serves_callers(&self) -> bool {
+        self.faults.contains(&Fault::Remediation)
     }
 
     /// Is `durationPolicy` SkipIfOff, as in one half of the seeds?
@@ -180,8 +188,10 @@ fn faults(dice: &Dice, about: u64) -> Vec<Fault> {
             let share = *dice.pick(&[6, 12, 25]);
             // Some come below, by what is drawn already: draws of their own would change every other seed.
             let mut others = Fault::ALL.to_vec();
-            let comes_below =
-                |it: &Fault| *it == Fault::FenceByHand || Fault::OF_EARLY.contains(it);
+            let comes_below = |it: &Fault| {
+                [Fault::FenceByHand, Fault::Remediation].contains(it)
+                    || Fault::OF_EARLY.contains(it)
+            };
             others.retain(|it| !comes_below(it) && dice.chance(share));
             others
         }

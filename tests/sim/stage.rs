@@ -23,12 +23,16 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 /// The CustomResourceDefinitions.
-const CRDS: [(&str, &str); 3] = [
+const CRDS: [(&str, &str); 4] = [
     ("nodefences", include_str!("../../crds/nodefences.yaml")),
     ("fencedevices", include_str!("../../crds/fencedevices.yaml")),
     (
         "nodefencingpolicies",
         include_str!("../../crds/nodefencingpolicies.yaml"),
+    ),
+    (
+        "nodefenceremediations",
+        include_str!("../../crds/nodefenceremediations.yaml"),
     ),
 ];
 
@@ -91,7 +95,9 @@ impl Stage {
         }
         controllers::start(&world, &plan, tasks);
         let plan = Arc::new(plan);
-        let operators = [0, 1].map(|number| Operator::absent(&world, &judge, number));
+        let serves_callers = plan.serves_callers();
+        let operators =
+            [0, 1].map(|number| Operator::absent(&world, &judge, number, serves_callers));
         for operator in operators.iter().take(plan.replicas) {
             operator.revive();
         }

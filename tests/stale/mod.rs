@@ -17,6 +17,8 @@ pub fn check(test: &str, files: impl IntoIterator<Item = (impl AsRef<str>, Strin
             continue;
         }
         if is_update {
+            let folder = file.parent().expect("a file is in a folder");
+            fs::create_dir_all(folder).expect("the folder must be writable");
             fs::write(&file, expected).expect("the file must be writable");
         } else {
             stale.push(format!("{path}, {}", difference(&actual, &expected)));

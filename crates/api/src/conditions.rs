@@ -8,10 +8,13 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 /// NodeFence: `Unknown` while the incident runs (the reason is its stage), `True` when the node was fenced and let go, or
 /// confirmed off for others to free it (`recovery.strategy: None`), `False` when it ended in any other way.
 pub const SUCCEEDED: &str = "Succeeded";
+/// NodeFence: `True` when the incident has ended, in whichever way; its reason is the last stage. Absent before.
+pub const COMPLETED: &str = "Completed";
 /// NodeFence: the machine is proven to be off.
 pub const NODE_CONFIRMED_DOWN: &str = "NodeConfirmedDown";
 /// NodeFence: a human is needed; a deadline is past.
@@ -20,6 +23,11 @@ pub const ESCALATED: &str = "Escalated";
 pub const HELD: &str = "Held";
 /// FenceDevice and NodeFencingPolicy: would work if it were needed now.
 pub const READY: &str = "Ready";
+/// FenceDevice and NodeFencingPolicy: `Ready` is False for a reason that does not go away with time: change the object, or what the reason
+/// names. Absent otherwise; kstatus calls the object Failed.
+pub const STALLED: &str = "Stalled";
+/// FenceDevice and NodeFencingPolicy: the operator has not assessed the object yet. Absent otherwise; kstatus calls the object InProgress.
+pub const RECONCILING: &str = "Reconciling";
 /// NodeFencingPolicy: the API server lets the operator do what `deploy/admission.yaml` forbids.
 pub const ADMISSION_GUARD_MISSING: &str = "AdmissionGuardMissing";
 /// NodeFencingPolicy: others fence its nodes, taint them, restart or delete them, or need to be configured for it.
@@ -30,6 +38,24 @@ pub const REACHABLE: &str = "Reachable";
 pub const CREDENTIALS_VALID: &str = "CredentialsValid";
 /// FenceDevice: the device answers for this node's machine.
 pub const IDENTITY_VERIFIED: &str = "IdentityVerified";
+
+/// Reasons of a `Ready` that is False for which an object is `Stalled`. No reason is among them that goes away when a machine, a BMC or a Secret
+/// appears or recovers.
+pub const STALLED_REASONS: [&str; 11] = [
+    "AddressInvalid",
+    "AddressNotAllowed",
+    "ClusterWentBack",
+    "Conflict",
+    "DuplicateTarget",
+    "IdentityMismatch",
+    "InvalidWindow",
+    "SameDeviceTwice",
+    "SettingsInvalid",
+    "TooManyNodes",
+    "Unsupported",
+];
+/// Reason of a condition of which nothing is known yet.
+const PENDING: &str = "Pending";
 
 /// Longest message that is stored, in bytes: the schema admits four times as many, but nobody reads them.
 pub const MESSAGE_BYTES_MAX: usize = 8192;
@@ -95,7 +121,9 @@ pub fn set_condition(
     };
     let status_changed = condition.status != status.as_str();
     let changed = status_changed || condition.reason != reason || condition.message != message;
-    if status_changed {
+    // The schema's own condition has stood since no time at all.
+    let is_preset = condition.last_transition_time.0 == Timestamp::UNIX_EPOCH;
+    if status_changed || is_preset {
         status.as_str().clone_into(&mut condition.status);
         condition.last_transition_time = Time(now);
     }
@@ -103,6 +131,50 @@ pub fn set_condition(
     message.clone_into(&mut condition.message);
     condition.observed_generation = generation;
     changed
+}
+
+/// Says what `Ready` says in the conditions of kstatus, too (sigs.k8s.io/cli-utils, pkg/kstatus), which Flux waits by: `Stalled` and `Reconciling`
+/// are there only while they are True.
+pub fn set_progress(conditions: &mut Vec<Condition>, generation: Option<i64>, now: Timestamp) {
+    let ready = find(conditions, READY).cloned();
+    let ready = |status: ConditionStatus| {
+        let ready = ready.as_ref();
+        ready.filter(|it| it.status == status.as_str())
+    };
+    let stalls = |it: &&Condition| STALLED_REASONS.contains(&it.reason.as_str());
+    let both = [
+        (STALLED, ready(ConditionStatus::False).filter(stalls)),
+        (
+            RECONCILING,
+            ready(ConditionStatus::Unknown).filter(|it| it.reason == PENDING),
+        ),
+    ];
+    for (kind, ready) in both {
+        let Some(Condition {
+            reason, message, ..
+        }) = ready
+        else {
+            conditions.retain(|it| it.type_ != kind);
+            continue;
+        };
+        let is = ConditionStatus::True;
+        set_condition(conditions, kind, is, reason, message, generation, now);
+    }
+}
+
+/// The conditions of an object that no operator has assessed yet: the default of the schema. Without it kstatus calls a new object current, and
+/// `kubectl get` shows no READY.
+pub(super) fn unassessed() -> Value {
+    let condition = |kind: &str, status: ConditionStatus| {
+        json!({
+            "type": kind, "status": status.as_str(), "reason": PENDING, "message": "waiting for the operator to assess it",
+            "lastTransitionTime": Timestamp::UNIX_EPOCH.to_string(),
+        })
+    };
+    json!([
+        condition(READY, ConditionStatus::Unknown),
+        condition(RECONCILING, ConditionStatus::True),
+    ])
 }
 
 /// The message, cut at a character boundary to what is stored.
@@ -255,6 +327,30 @@ mod tests {
             find(&conditions, READY).and_then(|c| c.observed_generation),
             Some(2)
         );
+    }
+
+    /// Beside each `Ready`: what there is of `Stalled` and `Reconciling`, before and after.
+    #[test]
+    fn an_object_is_stalled_or_reconciling_while_ready_says_so() {
+        let mut conditions = vec![];
+        for (status, reason, expected) in [
+            (ConditionStatus::Unknown, "Pending", Some(RECONCILING)),
+            (ConditionStatus::Unknown, "NodeNotFound", None),
+            (ConditionStatus::False, "SettingsInvalid", Some(STALLED)),
+            (ConditionStatus::False, "Unreachable", None),
+            (ConditionStatus::False, "Conflict", Some(STALLED)),
+            // A warning of a policy that acts.
+            (ConditionStatus::True, "SameDeviceTwice", None),
+        ] {
+            set_condition(&mut conditions, READY, status, reason, "m", Some(1), at(5));
+            set_progress(&mut conditions, Some(1), at(6));
+            let mut progress = conditions.iter().filter(|it| it.type_ != READY);
+            let found = progress
+                .next()
+                .map(|it| (it.type_.as_str(), it.reason.as_str()));
+            assert_eq!(found, expected.map(|kind| (kind, reason)));
+            assert_eq!(progress.next(), None);
+        }
     }
 
     #[test]

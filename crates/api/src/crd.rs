@@ -9,9 +9,11 @@ use kube::CustomResourceExt;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
+use super::conditions;
 use super::device::FenceDevice;
 use super::fence::{FENCE_NAME_CHARS_MAX, NodeFence};
 use super::policy::NodeFencingPolicy;
+use super::remediation::{NodeFenceRemediation, NodeFenceRemediationTemplate};
 
 /// Where a definition has the schema of its objects.
 const SCHEMA: &str = "/spec/versions/0/schema/openAPIV3Schema";
@@ -49,9 +51,12 @@ pub fn all() -> Vec<(&'static str, Value)> {
     vec![
         (
             "nodefencingpolicies.yaml",
-            finished(&NodeFencingPolicy::crd(), vec![]),
+            unassessed(finished(&NodeFencingPolicy::crd(), vec![])),
         ),
-        ("fencedevices.yaml", finished(&FenceDevice::crd(), vec![])),
+        (
+            "fencedevices.yaml",
+            unassessed(finished(&FenceDevice::crd(), vec![])),
+        ),
         (
             "nodefences.yaml",
             naming_its_mode(finished(
@@ -63,6 +68,14 @@ pub fn all() -> Vec<(&'static str, Value)> {
                     ),
                 )],
             )),
+        ),
+        (
+            "nodefenceremediations.yaml",
+            finished(&NodeFenceRemediation::crd(), vec![]),
+        ),
+        (
+            "nodefenceremediationtemplates.yaml",
+            finished(&NodeFenceRemediationTemplate::crd(), vec![]),
         ),
     ]
 }
@@ -83,14 +96,31 @@ pub fn schema(definition: &Value) -> Option<&Value> {
 /// The definition with what the derive cannot say.
 fn finished(crd: &CustomResourceDefinition, root_rules: Vec<Value>) -> Value {
     let mut definition = json!(crd);
+    // Helm leaves it where it is when the chart goes. The derive would put this on each object, too.
+    let kept =
+        json!({"annotations": {"helm.sh/resource-policy": "keep"}, "name": crd.metadata.name});
+    if let Some(metadata) = definition.pointer_mut("/metadata") {
+        *metadata = kept;
+    }
     if let Some(schema) = definition.pointer_mut(SCHEMA) {
-        tidy(schema);
+        tidy(schema, false);
         if let (false, Some(root)) = (root_rules.is_empty(), schema.as_object_mut()) {
             root.insert(
                 "x-kubernetes-validations".to_owned(),
                 Value::Array(root_rules),
             );
         }
+    }
+    definition
+}
+
+/// With the status that an object has until the operator writes one. A NodeFence has none: whether one has a condition `Succeeded` tells the
+/// operator whether an earlier process has begun with it.
+fn unassessed(mut definition: Value) -> Value {
+    let status = definition.pointer_mut(&format!("{SCHEMA}/properties/status"));
+    if let Some(status) = status.and_then(Value::as_object_mut) {
+        let preset = json!({"conditions": conditions::unassessed()});
+        status.insert("default".to_owned(), preset);
     }
     definition
 }
@@ -119,10 +149,16 @@ fn naming_its_mode(mut definition: Value) -> Value {
 }
 
 /// Makes a schema, and every schema in it, say what Kubernetes understands.
-fn tidy(schema: &mut Value) {
+///
+/// What `is_in_list` has no default: Argo CD and `kubectl apply` compare a list with the manifest as a whole, so an item that the API server
+/// completes differs for ever. Serde fills it in when the operator reads the item.
+fn tidy(schema: &mut Value, is_in_list: bool) {
     let Some(fields) = schema.as_object_mut() else {
         return;
     };
+    if is_in_list {
+        fields.remove("default");
+    }
     fields.remove("nullable");
     fields.remove("title");
     if let Some(format) = fields.get_mut("format") {
@@ -140,11 +176,14 @@ fn tidy(schema: &mut Value) {
         }
     }
     if let Some(properties) = fields.get_mut("properties").and_then(Value::as_object_mut) {
-        properties.values_mut().for_each(tidy);
-    }
-    for inner in ["additionalProperties", "items"] {
-        if let Some(inner) = fields.get_mut(inner) {
-            tidy(inner);
+        for property in properties.values_mut() {
+            tidy(property, is_in_list);
         }
+    }
+    if let Some(values) = fields.get_mut("additionalProperties") {
+        tidy(values, is_in_list);
+    }
+    if let Some(items) = fields.get_mut("items") {
+        tidy(items, true);
     }
 }

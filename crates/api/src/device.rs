@@ -54,7 +54,6 @@ pub const PROBE_REQUESTED_AT: &str = "nodefencing.io/probe-requested-at";
     status = "FenceDeviceStatus",
     derive = "PartialEq",
     doc = "How to reach the power of one machine, or of a fleet.",
-    annotation("helm.sh/resource-policy", "keep"),
     selectable = ".spec.nodeName",
     printcolumn(name = "NODE", type_ = "string", json_path = ".spec.nodeName"),
     printcolumn(name = "DRIVER", type_ = "string", json_path = ".status.driver"),

@@ -35,7 +35,7 @@ pub struct FenceDeviceStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// `Ready`, and its parts `Reachable`, `CredentialsValid` and `IdentityVerified`.
+    /// `Ready`, and its parts `Reachable`, `CredentialsValid` and `IdentityVerified`. `Stalled`, `Reconciling`: for kstatus.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions::schema")]
     pub conditions: Vec<Condition>,

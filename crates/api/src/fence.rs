@@ -18,6 +18,7 @@ use serde_json::json;
 use super::conditions::{ConditionStatus, SUCCEEDED, find};
 use super::crd;
 use super::crd::{frozen, rule_at};
+use super::remediation::RemediationReference;
 use super::settings::{FenceMode, Procedure, procedure_rules};
 
 pub use super::fence_status::{
@@ -41,7 +42,6 @@ pub const FENCE_NAME_CHARS_MAX: usize = 54;
     status = "NodeFenceStatus",
     derive = "PartialEq",
     doc = "One incident: request, approval, evidence, outcome.",
-    annotation("helm.sh/resource-policy", "keep"),
     selectable = ".spec.nodeName",
     selectable = ".spec.policyName",
     printcolumn(name = "NODE", type_ = "string", json_path = ".spec.nodeName"),
@@ -262,6 +262,10 @@ pub struct Trigger {
     /// `Operator`: it set the condition itself, reason `PoweredOff`, before Kubernetes noticed (`earlyDetection`). Absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reported_by: Option<Reporter>,
+
+    /// The NodeFenceRemediation for which the rest of the policy's wait was skipped. Its deletion before the taint ends this. Absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remediation: Option<RemediationReference>,
 
     /// Who asked: the user who creates this, see `kubectl auth whoami`. Must be set for `Manual`.
     #[serde(skip_serializing_if = "Option::is_none")]

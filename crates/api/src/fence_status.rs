@@ -21,7 +21,7 @@ pub struct NodeFenceStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// `Succeeded` (its reason is the stage), `NodeConfirmedDown`, `Escalated`, `Held`.
+    /// `Succeeded` (its reason is the stage), `NodeConfirmedDown`, `Escalated`, `Held`; at any end `Completed`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions::schema")]
     pub conditions: Vec<Condition>,
@@ -220,6 +220,19 @@ pub struct Attempt {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub message: Option<String>,
+}
+
+impl NodeFenceStatus {
+    /// Has an off command of the incident gone out, or may it have? It is seen through then: a machine that is off with its pods still bound to it
+    /// is worse than either end.
+    #[must_use]
+    pub fn is_commanded(&self) -> bool {
+        let mut attempts = self.attempts.iter();
+        attempts.any(|attempt| {
+            attempt.action == AttemptAction::PowerOff
+                && attempt.result != Some(AttemptResult::Refused)
+        })
+    }
 }
 
 impl Attempt {

@@ -69,8 +69,9 @@ fn namespace() -> Value {
 }
 
 fn host_rules() -> Vec<Value> {
+    // A word that CEL reserves, which Kubernetes 1.30 takes in no other way (`k8s.io/apiserver/pkg/cel/escaping.go`).
     let named = rule(
-        "!has(self.name) || has(self.namespace)",
+        "!has(self.name) || has(self.__namespace__)",
         "`namespace` must be set where `name` is",
     );
     let address = address_rules("address");

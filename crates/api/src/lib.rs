@@ -1,12 +1,14 @@
-//! The contract that users write and read: three custom resources of group `nodefencing.io`.
+//! The contract that users write and read: the custom resources of group `nodefencing.io`.
 //!
 //! [`policy::NodeFencingPolicy`] says which nodes, when and how far; [`device::FenceDevice`] how to reach the power of a
-//! machine; [`fence::NodeFence`] is one incident, from its first sign to its end. The types are the source of truth: `crds/`
+//! machine; [`fence::NodeFence`] is one incident, from its first sign to its end. By a [`remediation::NodeFenceRemediation`] another controller asks
+//! for one. The types are the source of truth: `crds/`
 //! is generated from them ([`crd`]), so that what the API server enforces and what the operator reads cannot drift apart.
 //!
 //! Every default stands once, in an `impl Default`: serde fills it in for an object that the API server did not default, and
 //! the schema shows the same value. Every integer, string and list has a bound, because the API server charges a rule's cost
-//! by the largest object the schema admits. Objects are cluster-scoped: a Node has no namespace.
+//! by the largest object the schema admits. Objects are cluster-scoped (a Node has no namespace), but for
+//! remediations: the objects that their callers derive them from are namespaced.
 
 #![forbid(unsafe_code)]
 // A panic in the middle of a fence leaves it to a successor, and what came from a device or the API server must never cause
@@ -40,6 +42,7 @@ pub mod pdu;
 pub mod policy;
 pub mod policy_status;
 pub mod readings;
+pub mod remediation;
 pub mod selector;
 pub mod settings;
 pub mod tls;

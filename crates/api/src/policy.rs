@@ -38,7 +38,6 @@ pub use super::window::{PauseRequest, Weekday, Window};
     status = "NodeFencingPolicyStatus",
     derive = "PartialEq",
     doc = "Which nodes are fenced, when, and how far the operator may go.",
-    annotation("helm.sh/resource-policy", "keep"),
     printcolumn(name = "MODE", type_ = "string", json_path = ".spec.fence.mode"),
     printcolumn(
         name = "WINDOW",

@@ -18,7 +18,7 @@ pub struct NodeFencingPolicyStatus {
 
     /// `Ready`: the policy is valid and would act as it says. `AdmissionGuardMissing`: the API server lets the operator do what
     /// `deploy/admission.yaml` forbids. `OtherFencers`: others fence its nodes, taint them, restart or delete them, or want something
-    /// for that.
+    /// for that. `Stalled`, `Reconciling`: for kstatus.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions::schema")]
     pub conditions: Vec<Condition>,

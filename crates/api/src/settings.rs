@@ -134,16 +134,16 @@ pub struct FenceLevel {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_selector: Option<LabelSelector>,
 
-    /// Whether all of the selected devices must agree, or any one is enough.
+    /// Whether all of the selected devices must agree, or any one is enough. Absent: `All`.
     #[serde(default = "all_devices")]
     pub require: LevelRequirement,
 
-    /// How often a device is tried at most before the next level has its turn.
+    /// How often a device is tried at most before the next level has its turn. Absent: 3.
     #[serde(default = "three_attempts")]
     #[schemars(range(min = 1, max = 10))]
     pub attempts: u32,
 
-    /// Pause between two tries, in seconds.
+    /// Pause between two tries, in seconds. Absent: 5.
     #[serde(default = "retry_period_seconds")]
     #[schemars(range(min = 1, max = 300))]
     pub retry_period_seconds: u32,

@@ -33,7 +33,7 @@ pub struct Window {
     #[schemars(length(max = 5), extend("x-kubernetes-validations" = [time_of_day()]))]
     pub end: String,
 
-    /// IANA time zone of `start`, `end` and `days`, for instance `Europe/Berlin`.
+    /// IANA time zone of `start`, `end` and `days`, for instance `Europe/Berlin`. Absent: `Etc/UTC`.
     #[serde(default = "utc")]
     #[schemars(
         length(max = 64),

@@ -7,12 +7,18 @@
 //! only, and which tells a refusal from an outcome that is not known.
 
 mod bounded;
+mod connection;
+mod observed;
+
+pub use self::connection::problem;
+pub use self::observed::{Asked, Observer};
 
 use self::bounded::Bounded;
+use self::observed::Observing;
 use crate::text;
 use kube::api::PatchParams;
 use kube::client::ClientBuilder;
-use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,6 +27,8 @@ use tower::layer::layer_fn;
 
 /// Field manager of our writes, as the audit log and managedFields show it.
 pub const MANAGER: &str = "node-fencing-operator";
+/// How the API server's audit log names the operator.
+const AGENT: &str = concat!("node-fencing-operator/", env!("CARGO_PKG_VERSION"));
 /// Hard limit of one request.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long nothing may come over a connection for guarded writes, which is asked for something every 30 s.
@@ -75,13 +83,15 @@ impl Clients {
     /// # Errors
     /// [`Error`].
     pub async fn new(kubeconfig: Option<&Path>) -> Result<Self, Error> {
-        let config = match source(kubeconfig, |name| std::env::var(name).ok()) {
-            Some(Source::File(path)) => from_file(path).await?,
-            Some(Source::Environment(paths)) => from_environment(paths).await?,
-            Some(Source::ServiceAccount) => Config::incluster().map_err(Error::ServiceAccount)?,
-            None => return Err(Error::NoConfig),
-        };
-        Self::from_config(config)
+        Self::from_config(config(kubeconfig).await?)
+    }
+
+    /// The same of an operator that reports its requests.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn observed(kubeconfig: Option<&Path>, observer: Observer) -> Result<Self, Error> {
+        Self::of_agent(config(kubeconfig).await?, AGENT, Some(observer))
     }
 
     /// Builds both clients, of the operator.
@@ -89,36 +99,50 @@ impl Clients {
     /// # Errors
     /// [`Error::Client`].
     pub fn from_config(config: Config) -> Result<Self, Error> {
-        let agent = concat!("node-fencing-operator/", env!("CARGO_PKG_VERSION"));
-        Self::of_agent(config, agent)
+        Self::of_agent(config, AGENT, None)
     }
 
-    /// The same of a program that the API server's audit log shall know by this name.
+    /// The same of a program that the API server's audit log shall know by this name, and that may report its requests.
     ///
     /// # Errors
     /// [`Error::Client`].
-    pub fn of_agent(mut config: Config, agent: &'static str) -> Result<Self, Error> {
+    pub fn of_agent(
+        mut config: Config,
+        agent: &'static str,
+        observer: Option<Observer>,
+    ) -> Result<Self, Error> {
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         let agent = http::HeaderValue::from_static(agent);
         config.headers.push((http::header::USER_AGENT, agent));
         let guarded = guarded(config.clone());
         let server = shown(&config.cluster_url);
         Ok(Self {
-            reads: client(config)?,
-            writes: client(guarded)?,
+            reads: client(config, observer.clone())?,
+            writes: client(guarded, observer)?,
             server,
         })
     }
 }
 
-/// A client that takes no answer beyond all measure, see [`bounded`].
-fn client(config: Config) -> Result<Client, Error> {
+/// What the flag, the environment or the pod's service account says of the API server.
+async fn config(kubeconfig: Option<&Path>) -> Result<Config, Error> {
+    match source(kubeconfig, |name| std::env::var(name).ok()) {
+        Some(Source::File(path)) => from_file(path).await,
+        Some(Source::Environment(paths)) => from_environment(paths).await,
+        Some(Source::ServiceAccount) => Config::incluster().map_err(Error::ServiceAccount),
+        None => Err(Error::NoConfig),
+    }
+}
+
+/// A client that takes no answer beyond all measure, see [`bounded`], and reports its requests.
+fn client(config: Config, observer: Option<Observer>) -> Result<Client, Error> {
     let builder = ClientBuilder::try_from(config).map_err(Error::Client)?;
-    Ok(builder.with_layer(&layer_fn(Bounded)).build())
+    let builder = builder.with_layer(&layer_fn(Bounded));
+    Ok(builder.with_layer(&Observing(observer)).build())
 }
 
 /// A URL for people, without user information and query.
-fn shown(url: &http::Uri) -> String {
+pub fn shown(url: &http::Uri) -> String {
     let scheme = url.scheme_str().unwrap_or("https");
     let host = url.host().unwrap_or_default();
     let port = url
@@ -143,6 +167,9 @@ pub enum AskError {
         /// Its message.
         message: String,
     },
+    /// No connection was made, or none that is trusted: nothing was sent.
+    #[error("{0}")]
+    NoConnection(String),
     /// It failed (5xx), the connection did, or the answer is not what was asked for: a write may have been done.
     #[error("{0}")]
     Unknown(String),
@@ -198,7 +225,7 @@ impl From<kube::Error> for AskError {
             }
             // serde quotes what it cannot read, and that may be a Secret.
             kube::Error::SerdeError(_) => Self::Unknown("its answer cannot be decoded".to_owned()),
-            error => Self::Unknown(text::chain(&error)),
+            error => connection::failure(&error),
         }
     }
 }
@@ -262,15 +289,6 @@ async fn from_environment(paths: String) -> Result<Config, Error> {
             origin: format!("{paths} (KUBECONFIG)"),
             problem: problem(&error),
         })
-}
-
-/// What is wrong with a kubeconfig whose name is told beside it.
-fn problem(error: &KubeconfigError) -> String {
-    match error {
-        KubeconfigError::ReadConfig(error, _) => error.to_string(),
-        KubeconfigError::CurrentContextNotSet => "it has no `current-context`".to_owned(),
-        error => text::chain(error),
-    }
 }
 
 #[cfg(test)]

@@ -3,10 +3,14 @@
 //! The first two end the process with the way out, because only a human can change them. Missing rights do not: an operator
 //! that may do half of its work and says so is worth more than one that is down.
 
+mod callers;
 mod early_detection;
+mod headroom;
 mod network_fence;
 
+pub use callers::CALLERS_RIGHTS;
 pub use early_detection::EARLY_DETECTION_RIGHTS;
+pub use headroom::HEADROOM_RIGHTS;
 pub use network_fence::{NETWORK_FENCE_RIGHTS, ON_NETWORK_FENCES};
 
 use super::client::{AskError, Clients};

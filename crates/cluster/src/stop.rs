@@ -6,6 +6,7 @@
 use std::future::Future;
 use std::io;
 use std::time::Duration;
+#[cfg(unix)]
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -41,6 +42,7 @@ impl Stop {
     ///
     /// # Errors
     /// If the operating system gives no signals.
+    #[cfg(unix)]
     pub fn on_signals() -> io::Result<Self> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;

@@ -12,7 +12,7 @@ use super::observed::NodeView;
 use super::protection::levels::{Devices, Found, Judge, Targets};
 use super::select::{Conflict, governing};
 use super::window::{self, effective};
-use fencing_api::conditions::{READY, set_condition};
+use fencing_api::conditions::{READY, set_condition, set_progress};
 use fencing_api::device::FenceDevice;
 use fencing_api::fence::NodeFence;
 use fencing_api::policy::{FenceMode, NodeFencingPolicy, NodeFencingPolicyStatus, PolicyNodes};
@@ -34,7 +34,7 @@ pub struct World<'a> {
     /// All devices.
     pub devices: &'a [&'a FenceDevice],
     /// All NodeFences, ended ones included.
-    pub fences: &'a [NodeFence],
+    pub fences: &'a [&'a NodeFence],
     /// Where CSI drivers have volumes attached.
     pub attached: &'a Attached,
     /// Which API groups of others are served.
@@ -181,7 +181,7 @@ fn status(
     world: &World<'_>,
 ) -> NodeFencingPolicyStatus {
     let own = |fence: &&NodeFence| fence.spec.policy_name.as_deref() == Some(name(policy));
-    let fences: Vec<&NodeFence> = world.fences.iter().filter(own).collect();
+    let fences: Vec<&NodeFence> = world.fences.iter().copied().filter(own).collect();
     let open: Vec<&NodeFence> = fences
         .iter()
         .copied()
@@ -213,6 +213,7 @@ fn status(
     set_condition(
         conditions, READY, ready, reason, &words, generation, world.now,
     );
+    set_progress(conditions, generation, world.now);
     others::tell(others, world.served, conditions, (generation, world.now));
     status
 }

@@ -102,7 +102,7 @@ pub struct Cluster<'a, N = NodeView> {
     /// All Nodes.
     pub nodes: &'a [N],
     /// Names of the nodes that the incident's policy selects, and of those that it had deleted and that have not come back: they count as
-    /// not Ready.
+    /// not Ready. Asked for in mode PowerOff only, and not where the incident is approved.
     pub selected: &'a [String],
     /// All open incidents, this one included.
     pub open: &'a [Open],
@@ -154,14 +154,13 @@ pub fn own_node(node: &str, own_node: Option<&str>) -> Option<Hold> {
 
 /// Fencing a control-plane node must leave a majority of them Ready.
 fn quorum<N: Member>(mine: &Open, cluster: &Cluster<'_, N>) -> Result<(), Hold> {
-    let members: Vec<&N> = cluster
-        .nodes
-        .iter()
-        .filter(|node| node.labels().contains_key(CONTROL_PLANE_LABEL))
-        .collect();
-    if !members.iter().any(|node| node.name() == mine.node) {
+    let is_member = |node: &N| node.labels().contains_key(CONTROL_PLANE_LABEL);
+    // Before the labels of all the others are looked at: most nodes are no member.
+    let mut own = cluster.nodes.iter().filter(|it| it.name() == mine.node);
+    if !own.any(is_member) {
         return Ok(());
     }
+    let members: Vec<&N> = cluster.nodes.iter().filter(|it| is_member(it)).collect();
     // Of a member whose Node is gone nobody knows any more that it is one: the next would be counted without it.
     if mine.deletes {
         let message = "`recovery.strategy: DeleteNode` would remove a control-plane node from the quorum; set `recovery.strategy: OutOfServiceTaint` for these nodes, or `budget.controlPlane: Ignore`";

@@ -65,6 +65,7 @@ pub mod quiesce;
 pub mod reading;
 pub mod record;
 pub mod release;
+pub mod remediation;
 pub mod reply;
 pub mod select;
 pub mod settings;

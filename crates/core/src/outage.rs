@@ -23,6 +23,28 @@ pub fn fence_name(
     effective: &Effective,
     condition: &UnhealthyCondition,
 ) -> String {
+    name_of(node, policy, effective, condition, None)
+}
+
+/// The same of an incident that a NodeFenceRemediation with this UID asks for. It is another record: if it ends because the remediation is
+/// withdrawn, the policy opens its own once its wait is over.
+pub fn asked_fence_name(
+    node: &NodeView,
+    policy: &NodeFencingPolicy,
+    effective: &Effective,
+    condition: &UnhealthyCondition,
+    remediation: &str,
+) -> String {
+    name_of(node, policy, effective, condition, Some(remediation))
+}
+
+fn name_of(
+    node: &NodeView,
+    policy: &NodeFencingPolicy,
+    effective: &Effective,
+    condition: &UnhealthyCondition,
+    remediation: Option<&str>,
+) -> String {
     let transition = node
         .condition(&condition.type_)
         .map(|now| now.transition.clone())
@@ -37,7 +59,8 @@ pub fn fence_name(
     ];
     let since = effective.since.map(|since| since.to_string());
     let mut hash = Sha256::new();
-    for part in parts.into_iter().chain(since.as_deref()) {
+    let further = since.as_deref().into_iter().chain(remediation);
+    for part in parts.into_iter().chain(further) {
         hash.update(part.as_bytes());
         hash.update([0]);
     }

@@ -12,7 +12,7 @@ use super::delay::{self, AHEAD, Delay, LastFence, Start};
 use super::exclusions::Exclusion;
 use super::hold::HeldBy;
 use super::observed::NodeView;
-use super::outage::{cleared_by, fence_name, refused_by};
+use super::outage::{asked_fence_name, cleared_by, fence_name, refused_by};
 use super::select::{Onsets, fenceable, first_due, governing};
 use super::window::{Effective, effective};
 use fencing_api::fence::NodeFence;
@@ -99,6 +99,12 @@ impl Wanted<'_> {
         policy == DurationPolicy::SkipIfOff && self.effective.mode != FenceMode::Observe
     }
 
+    /// May a NodeFenceRemediation skip what is left of the condition's duration at `now` (time since boot)? What only observes has nothing to begin
+    /// with.
+    pub fn waits(&self, now: Duration) -> bool {
+        now < self.held && self.effective.mode != FenceMode::Observe
+    }
+
     /// When its node is claimed, whose machine is off or not.
     pub fn schedule(
         &self,
@@ -106,15 +112,28 @@ impl Wanted<'_> {
         start: Option<&Start>,
         last: Option<&LastFence>,
     ) -> Schedule {
-        let delay = delay::delay(&self.policy.spec, start, last);
-        let after = |held: Duration| delay.as_ref().map_or(held, |it| it.until.max(held));
         let held = match is_off && self.skips_if_off() {
             true => self.since(),
             false => self.held,
         };
+        self.after(
+            held,
+            self.held,
+            delay::delay(&self.policy.spec, start, last),
+        )
+    }
+
+    /// When its node is claimed, for which a NodeFenceRemediation asks: the condition's duration is not waited for. All other waits stay.
+    pub fn schedule_asked(&self, start: Option<&Start>, last: Option<&LastFence>) -> Schedule {
+        let since = self.since();
+        self.after(since, since, delay::delay(&self.policy.spec, start, last))
+    }
+
+    fn after(&self, held: Duration, wait_ends: Duration, delay: Option<Delay>) -> Schedule {
+        let after = |held: Duration| delay.as_ref().map_or(held, |it| it.until.max(held));
         Schedule {
             claim_at: after(held),
-            wait_ends: after(self.held),
+            wait_ends: after(wait_ends),
             delay: delay.filter(|delay| delay.until > held),
         }
     }
@@ -203,8 +222,19 @@ fn known<'a>(
     let policy = wanted.policy.metadata.name.as_deref().unwrap_or_default();
     let serves = |it: &&NodeFence| it.spec.node_name == node.name && it.serves(policy);
     let open = fences.iter().find(serves);
-    let name = fence_name(node, wanted.policy, &wanted.effective, wanted.condition);
-    let is_it = |it: &&NodeFence| it.metadata.name.as_ref() == Some(&name);
+    let (of, says, condition) = (wanted.policy, &wanted.effective, wanted.condition);
+    let name = fence_name(node, of, says, condition);
+    let was_tainted = |it: &NodeFence| {
+        let status = it.status.as_ref();
+        status.is_some_and(|it| it.taint_applied_time.is_some())
+    };
+    let is_it = |it: &&NodeFence| {
+        // What ended with its remediation, before its taint, is the policy's to begin.
+        let asked = it.spec.trigger.remediation.as_ref();
+        let asked = asked.filter(|_| was_tainted(it));
+        let asked = asked.map(|by| asked_fence_name(node, of, says, condition, &by.uid));
+        it.metadata.name.as_ref() == Some(asked.as_ref().unwrap_or(&name))
+    };
     open.map(Obstacle::Open)
         .or_else(|| fences.iter().find(is_it).map(Obstacle::Ended))
 }

@@ -27,7 +27,9 @@ use super::memory::Memory;
 use super::reading::PowerState;
 use super::settings::Record;
 use super::stage::Stage;
-use fencing_api::conditions::{ConditionStatus, ESCALATED, HELD, SUCCEEDED, find, set_condition};
+use fencing_api::conditions::{
+    COMPLETED, ConditionStatus, ESCALATED, HELD, SUCCEEDED, find, set_condition,
+};
 use fencing_api::fence_status::{
     Attempt as AttemptRecord, AttemptAction, Evidence as EvidenceRecord, EvidenceReading,
     NodeFenceStatus,
@@ -134,6 +136,11 @@ pub fn stage(
     // A stage began when it began, not when this process found the incident in it.
     let goes_on = find(conditions, SUCCEEDED).is_some_and(|before| before.reason == reason);
     set(conditions, SUCCEEDED, succeeded, &reason, &decision.message);
+    // With the same write: who reads the one counts on the other.
+    if succeeded != ConditionStatus::Unknown {
+        let is = ConditionStatus::True;
+        set(conditions, COMPLETED, is, &reason, &decision.message);
+    }
     // Opened with the first reason to call somebody, closed when the reason is gone; never shown while there was none.
     match &decision.escalation {
         Some((reason, message)) => {

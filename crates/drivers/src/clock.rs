@@ -7,6 +7,7 @@
 //! Code that measures takes a [`Clock`] as an argument, so that a simulation can hand in its own.
 
 use jiff::Timestamp;
+#[cfg(unix)]
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
@@ -44,6 +45,7 @@ const COUNTS_SUSPEND: ClockId = ClockId::Boottime;
 const COUNTS_SUSPEND: ClockId = ClockId::Monotonic;
 
 /// Time since this host booted, on the clock that counts suspend (`CLOCK_BOOTTIME`).
+#[cfg(unix)]
 #[must_use]
 pub fn since_boot() -> Duration {
     let now = clock_gettime(COUNTS_SUSPEND);
@@ -52,6 +54,17 @@ pub fn since_boot() -> Duration {
         u64::try_from(now.tv_sec).unwrap_or_default(),
         u32::try_from(now.tv_nsec).unwrap_or_default(),
     )
+}
+
+/// On Windows, where only `kubectl fence` runs: time since it was first asked, which is enough for how long something takes.
+#[cfg(windows)]
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "the one place that asks")]
+pub fn since_boot() -> Duration {
+    use std::sync::LazyLock;
+    use std::time::Instant;
+    static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
+    FIRST.elapsed()
 }
 
 /// Wall clock. For records and the claim's date, of which only equality counts: it may jump, so nothing is decided by it.

@@ -6,6 +6,7 @@
 //! is being sent.
 
 mod certificate;
+mod expiry;
 mod header;
 mod hidden;
 mod kubeconfig;

@@ -14,14 +14,16 @@ mod connect;
 pub use call::Call;
 pub use connect::{Dialled, Stream, Target, dial};
 
+use super::DeviceClock;
 use super::address::Address;
 use super::error::{CHECK_ADDRESS, DeviceError, UPDATE_FIRMWARE, printable};
 use super::resolve::unreachable;
 use crate::clock::Clock;
+use crate::tls::Expiry;
 use bytes::Bytes;
 use connect::{Connection, describe};
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, LOCATION,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, DATE, HOST, LOCATION,
     RETRY_AFTER, USER_AGENT, WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
@@ -29,6 +31,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::ext::ReasonPhrase;
 use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,7 +69,8 @@ pub struct Client {
     resolved: Option<SocketAddr>,
     idle: Option<Connection>,
     sent: bool,
-    expiry: Option<Timestamp>,
+    expiry: Option<Expiry>,
+    date: Option<DeviceClock>,
     clock: Clock,
 }
 
@@ -88,6 +92,7 @@ impl Client {
             idle: None,
             sent: false,
             expiry: None,
+            date: None,
             clock,
         }
     }
@@ -101,8 +106,14 @@ impl Client {
 
     /// When the certificates expire that the device presented last.
     #[must_use]
-    pub fn expiry(&self) -> Option<Timestamp> {
+    pub fn expiry(&self) -> Option<Expiry> {
         self.expiry
+    }
+
+    /// What the device's clock showed in its last answer that has a date.
+    #[must_use]
+    pub fn date(&self) -> Option<DeviceClock> {
+        self.date
     }
 
     /// Opens a new connection for the next request, in the place of one that may be open: whether a device takes a second request
@@ -210,6 +221,7 @@ impl Client {
         };
         let (mut head, incoming) = answer.into_parts();
         let retry_after = retry_after(&head.headers);
+        self.date = date(&head.headers, self.clock.wall()).or(self.date);
         let offers_other_login =
             head.status == StatusCode::UNAUTHORIZED && !offers_basic(&head.headers);
         let phrase = head.extensions.get::<ReasonPhrase>();
@@ -331,6 +343,13 @@ async fn read_body(
 
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     pause(headers.get(RETRY_AFTER)?.to_str().ok()?)
+}
+
+/// The date of an answer (RFC 9110, 6.6.1) beside our own time.
+fn date(headers: &HeaderMap, ours: Timestamp) -> Option<DeviceClock> {
+    let text = headers.get(DATE)?.to_str().ok()?;
+    let time = DateTimeParser::new().parse_timestamp(text).ok()?;
+    Some(DeviceClock { time, ours })
 }
 
 /// Is HTTP Basic among the logins that a service offers? Several may stand in one field.

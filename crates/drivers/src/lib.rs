@@ -224,7 +224,7 @@ pub struct Probe {
     /// What turns the machine on again by itself, as its provider says; none: nothing that it knows of.
     pub restarter: Option<String>,
     /// When the device's certificate expires, where that would end the connection.
-    pub certificate_expiry: Option<Timestamp>,
+    pub certificate_expiry: Option<tls::Expiry>,
     /// What stands in the way of a hard power-off; none when the device offers it.
     pub off_denied: Option<DeviceError>,
     /// The IPMI cipher suites that the device lists, by number; none where it lists none.

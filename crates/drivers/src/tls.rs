@@ -10,6 +10,7 @@ mod validity;
 mod words;
 
 pub use own::{OwnCertificateError, certified};
+pub use validity::Expiry;
 pub use words::describe;
 
 use jiff::Timestamp;
@@ -137,11 +138,17 @@ pub enum BundleError {
 
 /// The moment from which a chain of certificates, as the device presents it, is refused: the first end of validity in it.
 #[must_use]
-pub fn expiry(chain: &[CertificateDer<'_>]) -> Option<Timestamp> {
+pub fn expiry(chain: &[CertificateDer<'_>]) -> Option<Expiry> {
     let ends = chain
         .iter()
-        .filter_map(|certificate| validity::not_after(certificate));
+        .filter_map(|certificate| validity::expiry(certificate));
     ends.min()
+}
+
+/// When the certificates of a text in PEM expire, up to the first that cannot be read.
+pub fn expiries(pem: &[u8]) -> impl Iterator<Item = Expiry> {
+    let certificates = CertificateDer::pem_slice_iter(pem).map_while(Result::ok);
+    certificates.filter_map(|certificate| validity::expiry(&certificate))
 }
 
 /// The system's certificates, read once: they are large, and every device shares them.

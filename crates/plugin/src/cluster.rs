@@ -16,9 +16,10 @@ pub use write::Write;
 use super::foreign_text::{Sign, mentions};
 use super::output::complain;
 use super::reach::Reach;
-use fencing_cluster::client::{AskError, Clients, ask_within};
+use fencing_cluster::client::{AskError, Asked, Clients, Observer, ask_within, shown};
 use fencing_cluster::preflight;
 use fencing_cluster::text;
+use fencing_drivers::clock;
 use jiff::SignedDuration;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
@@ -29,6 +30,7 @@ use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -39,6 +41,8 @@ const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// Limit of one that writes: the API server may wait for a webhook before it answers, for 30 s at most (upstream's
 /// pkg/apis/admissionregistration/validation).
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The level of kubectl's log from which it prints its requests.
+const REQUESTS: u8 = 6;
 /// As the API server's audit log knows this program: it is not the operator.
 const AGENT: &str = concat!("kubectl-fence/", env!("CARGO_PKG_VERSION"));
 /// Field manager of what a user writes, as managedFields show it. Flux takes away what a manager has written whose name begins with `kubectl`.
@@ -77,6 +81,19 @@ impl Limits {
     }
 }
 
+/// Prints each request to the API server of this URL, and how it ended, to standard error.
+fn printer(server: String) -> Observer {
+    let print = move |asked: &Asked, _: Duration| {
+        let end = asked.code.map(|code| code.to_string());
+        let end = end.unwrap_or_else(|| "no answer".to_owned());
+        complain(&format!("{} {server}{} {end}", asked.method, asked.uri));
+    };
+    Observer {
+        since_boot: clock::since_boot,
+        observe: Arc::new(print),
+    }
+}
+
 impl Cluster {
     /// Reads the kubeconfig. Nothing is sent yet.
     ///
@@ -84,7 +101,9 @@ impl Cluster {
     /// [`Error::Config`].
     pub async fn of(reach: &Reach) -> Result<Self, Error> {
         let config = reach.config().await.map_err(Error::Config)?;
-        let clients = Clients::of_agent(config, AGENT);
+        let server = shown(&config.cluster_url);
+        let printer = (reach.verbosity >= REQUESTS).then(|| printer(server));
+        let clients = Clients::of_agent(config, AGENT, printer);
         Ok(Self {
             clients: clients.map_err(|it| Error::Config(text::chain(&it)))?,
             namespace: reach.operator_namespace.clone(),
@@ -221,10 +240,7 @@ impl Cluster {
         let answer = ask_within(self.limits.read, self.clients.reads.request(request)).await;
         answer.map_err(|it| match it {
             AskError::Refused { message, .. } => Error::Refused(message),
-            source => Error::Unanswered {
-                what: format!("{} of {}", what(), self.clients.server),
-                source,
-            },
+            source => self.unanswered(&what(), source),
         })
     }
 
@@ -279,8 +295,16 @@ impl Cluster {
                 Error::NotInstalled(self.clients.server.clone())
             }
             AskError::Refused { message, .. } => Error::Refused(message),
+            source => self.unanswered(&what, source),
+        }
+    }
+
+    fn unanswered(&self, what: &str, source: AskError) -> Error {
+        let server = self.clients.server.clone();
+        match source {
+            AskError::NoConnection(why) => Error::NoConnection { server, why },
             source => Error::Unanswered {
-                what: format!("{what} of {}", self.clients.server),
+                what: format!("{what} of {server}"),
                 source,
             },
         }

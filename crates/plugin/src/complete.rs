@@ -48,6 +48,8 @@ enum Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Context,
+    Cluster,
+    User,
     Namespace,
     Node,
     Policy,
@@ -181,6 +183,7 @@ impl<'a> Line<'a> {
         let mut args: Vec<&Arg> = self.command.get_arguments().collect();
         args.extend(self.root.get_arguments().filter(|it| it.is_global_set()));
         let long = |arg: &&Arg| Some((format!("--{}", arg.get_long()?), text(arg.get_help())));
+        args.retain(|it| !it.is_hide_set());
         let mut flags: Vec<_> = args.iter().filter_map(long).collect();
         flags.sort();
         flags.dedup();
@@ -201,6 +204,8 @@ impl<'a> Line<'a> {
             ("policy", _) => Kind::Policy,
             ("device", _) => Kind::Device,
             ("context", _) => Kind::Context,
+            ("cluster", _) => Kind::Cluster,
+            ("user", _) => Kind::User,
             ("namespace" | "operator_namespace", _) => Kind::Namespace,
             ("name", _) if !arg.is_positional() => return Place::Free,
             ("name", _) if self.command.get_name() == "status" => Kind::Any,
@@ -240,19 +245,30 @@ impl<'a> Line<'a> {
         let reach = Reach {
             kubeconfig: self.values("kubeconfig").last().map(Into::into),
             context: self.values("context").last(),
+            cluster: self.values("cluster").last(),
             user: self.values("user").last(),
+            server: self.values("server").last().and_then(|it| it.parse().ok()),
+            token: self.values("token").last(),
+            as_user: self.values("as_user").last(),
+            as_uid: self.values("as_uid").last(),
             groups: self.values("groups").collect(),
             request_timeout: None,
+            verbosity: 0,
+            namespace: None,
             operator_namespace: fencing_api::names::NAMESPACE.to_owned(),
         };
-        if kind == Kind::Context {
-            let contexts = reach.kubeconfig().ok()?.contexts;
-            return Some(contexts.into_iter().map(|it| it.name).collect());
+        if let Kind::Context | Kind::Cluster | Kind::User = kind {
+            let own = reach.kubeconfig().ok()?;
+            return Some(match kind {
+                Kind::Context => own.contexts.into_iter().map(|it| it.name).collect(),
+                Kind::Cluster => own.clusters.into_iter().map(|it| it.name).collect(),
+                _ => own.auth_infos.into_iter().map(|it| it.name).collect(),
+            });
         }
         let cluster = Cluster::of(&reach).await.ok()?;
         let namespace = self.values("namespace").last();
         match kind {
-            Kind::Context => None,
+            Kind::Context | Kind::Cluster | Kind::User => None,
             Kind::Namespace => listed(&cluster.api::<Namespace>()).await,
             Kind::Node => listed(&cluster.api::<Node>()).await,
             Kind::Policy => listed(&cluster.api::<NodeFencingPolicy>()).await,

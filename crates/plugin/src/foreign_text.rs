@@ -5,16 +5,16 @@
 /// What a text of another program says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
-    /// Attach/detach: another node has the volume (upstream's `pkg/controller/volume/attachdetach/reconciler`, v1.36).
+    /// Attach/detach: another node has the volume (upstream's `pkg/controller/volume/attachdetach/reconciler`, v1.36 and v1.37).
     MultiAttach,
-    /// The scheduler: the claim may be used by one pod only, and is (`volumerestrictions`, v1.36).
+    /// The scheduler: the claim may be used by one pod only, and is (`volumerestrictions`, v1.36, and before v1.34).
     OnePod,
     /// The scheduler: the nodes have as many volumes as their drivers take (`nodevolumelimits/csi.go`, v1.36).
     VolumeLimit,
     /// The scheduler, where it looks (`nodevolumelimits/csi.go`), external-attacher, or the kubelet (`volume/csi/csi_client.go`): the node does not
     /// have the driver.
     NoDriver,
-    /// The scheduler: the volume cannot be reached from the nodes (`volumebinding`, v1.36, and before v1.34).
+    /// The scheduler: the volume cannot be reached from the nodes (`volumebinding`, v1.36, and before v1.33).
     NodeAffinity,
     /// A CSI driver: the volume is attached elsewhere. The backend matrix has more of these, whose sources it names; of "is attached to", that is
     /// digitalocean/csi-digitalocean, `driver/controller.go`. No two say it alike.
@@ -27,16 +27,15 @@ pub enum Sign {
     AdmissionPolicy,
     /// The API server, of a path of a group that it does not know: it has no Status for that.
     NoSuchGroup,
-    /// hyper: the connection does not come about.
-    NoConnection,
 }
 
 impl Sign {
     fn phrases(self) -> &'static [&'static str] {
         match self {
-            Self::MultiAttach => &[MULTI_ATTACH],
+            Self::MultiAttach => &MULTI_ATTACH,
             Self::OnePod => &[
                 "PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
+                "PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
             ],
             Self::VolumeLimit => &["exceed max volume count"],
             Self::NoDriver => &[
@@ -61,7 +60,6 @@ impl Sign {
             Self::CallPending => &["already exists"],
             Self::AdmissionPolicy => &["ValidatingAdmissionPolicy"],
             Self::NoSuchGroup => &["404 page not found"],
-            Self::NoConnection => &["(Connect)"],
         }
     }
 
@@ -75,13 +73,18 @@ impl Sign {
     }
 }
 
-/// How attach/detach begins what it says of a volume that another node has.
-const MULTI_ATTACH: &str = "Multi-Attach error for volume";
+/// How attach/detach begins what it says of a volume that another node has: up to Kubernetes 1.36, and since.
+const MULTI_ATTACH: [&str; 2] = [
+    "Multi-Attach error for volume",
+    "Waiting for detach for volume",
+];
 
 /// The volume that such a text is about.
 pub fn multi_attached(text: &str) -> Option<&str> {
-    let (_, rest) = text.split_once(MULTI_ATTACH)?;
-    quoted(rest)
+    let mut rest = MULTI_ATTACH
+        .into_iter()
+        .filter_map(|it| text.split_once(it));
+    quoted(rest.next()?.1)
 }
 
 /// What stands in quotes first: the volume, in most texts about one.

@@ -62,7 +62,6 @@ pub mod version;
 pub mod watched;
 
 use answer::Answer;
-use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use cluster::Cluster;
@@ -70,9 +69,6 @@ use reach::Reach;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
-
-/// Exit code of a command line that cannot be used, as clap has it.
-const USAGE: u8 = 2;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -86,7 +82,7 @@ Examples:
   A policy waits for an approval:
       kubectl fence approve worker-3 --reason \"no power in rack 7\"
 
-Exit codes: 0 done, 1 failed, 2 invalid command line; others are described with \
+Exit codes: 0 done, 1 failed or invalid command line; others are described with \
 each command.";
 
 /// Fence failed nodes: show what is protected, explain incidents, and decide about them.
@@ -165,10 +161,7 @@ pub enum Error {
     /// The cluster.
     #[error(transparent)]
     Cluster(#[from] cluster::Error),
-    /// The command line cannot be used, by a rule that clap does not know.
-    #[error("{0}")]
-    Usage(String),
-    /// It is not done, for the reason in these words.
+    /// It is not done, for the reason in these words: the command line contradicts itself, or the cluster has something against it.
     #[error("{0}")]
     No(String),
     /// Standard output or input.
@@ -207,8 +200,7 @@ pub fn complete(words: &[String]) -> ExitCode {
 pub fn main(command_line: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args = match Args::try_parse_from(command_line) {
         Ok(args) => args,
-        // Its text goes where it belongs, in colours on a terminal.
-        Err(error) => of_namespace(error).exit(),
+        Err(error) => return unusable(&error),
     };
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -223,27 +215,15 @@ pub fn main(command_line: impl IntoIterator<Item = OsString>) -> ExitCode {
         if !is_closed_pipe(&error) {
             output::complain(&format!("error: {error}"));
         }
-        exit_code(&error)
+        ExitCode::FAILURE
     })
 }
 
-/// Who is used to kubectl types `-n` before anything else; what most commands are about has no namespace.
-fn of_namespace(mut error: clap::Error) -> clap::Error {
-    let is_one = |it: &&ContextValue| matches!(it, ContextValue::String(flag) if flag == "-n" || flag == "--namespace");
-    if error.get(ContextKind::InvalidArg).filter(is_one).is_some() {
-        let tip = "no Node, NodeFence or policy has one; for the operator: --operator-namespace";
-        let tip = ContextValue::StyledStrs(vec![tip.into()]);
-        error.insert(ContextKind::Suggested, tip);
-        error.remove(ContextKind::SuggestedArg);
-    }
-    error
-}
-
-fn exit_code(error: &Error) -> ExitCode {
-    match error {
-        Error::Usage(_) => ExitCode::from(USAGE),
-        _ => ExitCode::FAILURE,
-    }
+/// Prints help or the version, or says why the command line cannot be used: that is 1, as with kubectl, since 2 means that something was found.
+fn unusable(error: &clap::Error) -> ExitCode {
+    // Its text goes where it belongs, in colours on a terminal; a reader that has seen enough (`| head`) is no failure.
+    let _ = error.print();
+    ExitCode::from(u8::from(error.use_stderr()))
 }
 
 fn is_closed_pipe(error: &Error) -> bool {
@@ -273,7 +253,7 @@ async fn run(args: Args) -> Done {
         Command::Resume(args) => pause::resume(&Cluster::of(reach).await?, args).await,
         Command::Version(args) => version::run(reach, args).await,
         Command::Completion(args) => completion(args.shell),
-        Command::Probe(_) => Err(Error::Usage(
+        Command::Probe(_) => Err(Error::No(
             "`probe` is a command of the operator; run `node-fencing-operator probe FILE`, or test an applied FenceDevice (kubectl fence test NODE)".to_owned(),
         )),
     }
@@ -296,18 +276,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_names_a_namespace_is_told_that_there_is_none() {
-        let told = |line: &str| {
-            let refused = Args::try_parse_from(line.split(' ')).expect_err("it cannot be used");
-            of_namespace(refused).to_string()
-        };
-        for flag in ["-n shop", "--namespace shop", "--namespace=shop"] {
-            let told = told(&format!("kubectl-fence status {flag}"));
-            assert!(
-                told.contains("tip: no Node, NodeFence or policy has one"),
-                "{told}"
-            );
+    fn a_namespace_is_taken_as_kubectl_takes_it() {
+        for line in [
+            "-n shop status",
+            "status -n shop",
+            "status --namespace=shop",
+        ] {
+            let words = std::iter::once("kubectl-fence").chain(line.split(' '));
+            assert!(Args::try_parse_from(words).is_ok(), "{line}");
         }
-        assert!(!told("kubectl-fence status -x").contains("namespace"));
+        let line = "kubectl-fence diagnose -n shop pod/db-0";
+        let args = Args::try_parse_from(line.split(' ')).expect("a command line");
+        assert_eq!(args.reach.namespace.as_deref(), Some("shop"));
     }
 }

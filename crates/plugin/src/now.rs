@@ -167,6 +167,7 @@ pub fn wanted(
             due_time: None,
             early_seconds: None,
             reported_by: None,
+            remediation: None,
             requested_by: Some(wish.user),
             reason: Some(wish.reason),
         },
@@ -192,8 +193,6 @@ pub fn wanted(
     };
     let mut made = NodeFence::new("", spec);
     made.metadata.name = None;
-    // What the type adds is about its definition (`helm.sh/resource-policy`).
-    made.metadata.annotations = None;
     made.metadata.generate_name = Some(prefix(name));
     Ok(made)
 }

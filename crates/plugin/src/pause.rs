@@ -218,7 +218,7 @@ async fn write(
     dry_run: &DryRun,
     verbed: &str,
 ) -> Done {
-    let write = dry_run.write("node-fencing-editor");
+    let write = dry_run.write("node-fencing-pauser");
     let name = policy.name_any();
     let again = async || Ok(find(cluster, &name).await?);
     let decide = |now: &NodeFencingPolicy| {

@@ -49,7 +49,7 @@ Examples:
 A NotReady node without an incident is shown with when its policy fences it, or \
 why it does not.
 
-Exit codes: 0 no open incident, 3 an open incident, 1 failed, 2 invalid command \
+Exit codes: 0 no open incident, 3 an open incident, 1 failed or invalid command \
 line.";
 
 /// Show the operator, the policies, and what open incidents wait for

@@ -179,6 +179,12 @@ pub fn condition(fence: &NodeFence) -> String {
     format!("{kind}={status}")
 }
 
+/// The NodeFenceRemediation that it was opened for.
+pub fn remediation(fence: &NodeFence) -> Option<String> {
+    let of = fence.spec.trigger.remediation.as_ref()?;
+    Some(format!("NodeFenceRemediation {}/{}", of.namespace, of.name))
+}
+
 /// How the node came to have it.
 fn became_silent(fence: &NodeFence) -> String {
     let (node, condition) = (&fence.spec.node_name, condition(fence));
@@ -209,14 +215,16 @@ pub fn seconds_saved(fence: &NodeFence) -> Option<i64> {
 fn opened(fence: &NodeFence) -> String {
     let (node, trigger) = (&fence.spec.node_name, &fence.spec.trigger);
     let policy = fence.spec.policy_name.as_deref().unwrap_or_default();
+    let caller = remediation(fence).map(|it| format!(" for {it}"));
+    let caller = caller.unwrap_or_default();
     let user = trigger.requested_by.as_deref().unwrap_or_default();
     let reason = trigger.reason.as_deref().unwrap_or_default();
     match trigger.type_ {
         TriggerType::NodeCondition => match trigger.early_seconds {
             Some(early) => format!(
-                "policy {policy} opened the incident {early} s early, because a device read Off"
+                "policy {policy} opened the incident{caller} {early} s early, because a device read Off"
             ),
-            None => format!("policy {policy} opened the incident"),
+            None => format!("policy {policy} opened the incident{caller}"),
         },
         TriggerType::Manual => format!("{user} requested to fence Node {node}: {reason}"),
         TriggerType::External => {

@@ -11,6 +11,7 @@ pub mod bmc;
 pub mod cloud;
 pub mod deadline;
 pub mod debian;
+pub mod docker;
 pub mod eventually;
 pub mod exchange;
 pub mod fakepve;

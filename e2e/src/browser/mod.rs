@@ -131,12 +131,20 @@ impl Browser {
         for _ in 0..OPENED_MAX {
             self.told.clear();
             let opened = self.ask("Page.navigate", json!({"url": url})).await?;
-            if opened["errorText"] == "net::ERR_ABORTED" {
+            // The second: other tests' network interfaces come and go.
+            if ["net::ERR_ABORTED", "net::ERR_NETWORK_CHANGED"]
+                .iter()
+                .any(|it| opened["errorText"] == *it)
+            {
                 continue;
             }
             ensure!(opened["errorText"].is_null(), "{url}: {opened}");
             if self.loaded(url).await? == opened["loaderId"] {
-                return Ok(());
+                // One that loads itself anew may have been on its way since before, and taken its place again.
+                let tree = self.ask("Page.getFrameTree", json!({})).await?;
+                if tree["frameTree"]["frame"]["loaderId"] == opened["loaderId"] {
+                    return Ok(());
+                }
             }
         }
         bail!("{url}: another page loads again and again")

@@ -10,7 +10,8 @@ use fencing_testbed::process::Spec;
 
 /// The controllers that nodes, pods, volumes, workloads and Services depend on, and those that make a namespace usable. Each of the
 /// others would log in with an account of its own and watch what a lab never has: certificate requests, jobs, quotas.
-const CONTROLLERS: [&str; 19] = [
+const CONTROLLERS: [&str; 20] = [
+    "clusterrole-aggregation-controller",
     "daemonset-controller",
     "deployment-controller",
     "disruption-controller",

@@ -89,6 +89,7 @@ counts! {
     of_the_operator: "of them by the operator",
     node_states: "states of Nodes",
     claims: "claims",
+    waits: "of them after the wait of a policy",
     taints: "out-of-service taints set",
     deletions: "pods deleted by force",
     releases: "releases",

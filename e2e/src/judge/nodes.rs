@@ -1,10 +1,12 @@
-//! What the operator wrote to Nodes, and to the status of NodeFences: S6 to S10, one write at a time.
+//! What the operator wrote to Nodes, and to the status of NodeFences: S6 to S10, one write at a time; and that it has waited (L1).
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::replay::{Replay, State, fence_of, text, told};
 use super::rules::{
     DATED, EARLY, FOREIGN, NOT_READY, QUARANTINED, SAME_NODE, TAINTS_ONLY, TESTED, VERSIONED,
+    WAITED,
 };
 use super::run::Line;
 use super::{Judgement, Rule};
@@ -157,10 +159,58 @@ impl Change<'_, '_> {
         if set {
             self.dated(judgement);
         }
-        self.foreign(claimed && before.claim().is_none(), judgement);
+        let begins = claimed && before.claim().is_none();
+        if begins {
+            self.waited(replay, judgement);
+        }
+        self.foreign(begins, judgement);
         self.tested(set, judgement);
         self.same_node(replay, judgement);
         self.quarantine(judgement);
+    }
+
+    /// By the date of the condition, which has whole seconds and so is never later than what the operator counts from.
+    fn waited(&self, replay: &Replay, judgement: &mut Judgement) {
+        let (node, claim) = (self.after, self.after.claim().unwrap_or_default());
+        let waits = |fence: &Value| {
+            let trigger = &fence["spec"]["trigger"];
+            trigger["earlySeconds"].is_null() && trigger["remediation"].is_null()
+        };
+        let fence = replay.fence_before(claim, node.version, waits);
+        let Some(spec) = fence.map(|fence| &fence.object()["spec"]) else {
+            return;
+        };
+        let is_policy = |object: &&Value| {
+            let metadata = &object["metadata"];
+            object["kind"] == "NodeFencingPolicy"
+                && metadata["name"] == spec["policyName"]
+                && metadata["generation"] == spec["policyGeneration"]
+        };
+        let writes = replay.run.writes.iter();
+        let mut objects = writes.map(|write| &write.what.response_object);
+        let policy = objects.find(is_policy).unwrap_or(&Value::Null);
+        let (kind, status) = (
+            &spec["trigger"]["conditionType"],
+            &spec["trigger"]["conditionStatus"],
+        );
+        let field = |conditions: &Value, name: &str| -> Option<Value> {
+            let mut conditions = conditions.as_array()?.iter();
+            let found = conditions.find(|it| it["type"] == *kind && it["status"] == *status)?;
+            Some(found[name].clone())
+        };
+        let since = field(&node.object()["status"]["conditions"], "lastTransitionTime");
+        let since: Option<Timestamp> = since.and_then(|it| text(&it).parse().ok());
+        let seconds = field(&policy["spec"]["unhealthyConditions"], "durationSeconds");
+        let seconds = seconds.and_then(|it| it.as_i64());
+        let Some((since, seconds)) = since.zip(seconds) else {
+            return;
+        };
+        judgement.counts.waits += 1;
+        let due = since + SignedDuration::from_secs(seconds);
+        if node.write.what.answered < due {
+            let until = format!("{} waits until {due}", text(&spec["policyName"]));
+            self.broken(judgement, &WAITED, until);
+        }
     }
 
     fn dated(&self, judgement: &mut Judgement) {

@@ -157,4 +157,8 @@ rules! {
     WITNESSED: "S17-evidence-witnessed",
         "A reading of Off by a device whose log nobody can read was made while the node's machine had no power.",
         "The steps: evidence";
+    WAITED: "L1-waited",
+        "A node is claimed for a policy only when the condition has held for the policy's `durationSeconds`, unless the NodeFence has \
+         `earlySeconds` or `remediation`.",
+        "Liveness, L1";
 }

@@ -38,6 +38,7 @@ fn the_recorded_history_is_good_and_all_of_it_was_judged() {
         of_the_operator: 15,
         node_states: 14,
         claims: 1,
+        waits: 1,
         taints: 1,
         deletions: 1,
         releases: 1,

@@ -37,6 +37,7 @@ impl Lab {
                     "nodes" | "nodefences" | "fencedevices" | "nodefencingpolicies"
                 ) | ("create", "nodefences")
                     | ("create" | "patch", "networkfences")
+                    | ("patch", "nodefenceremediations")
                     | ("delete", "pods")
                     // Of a pod's status: the judge looks at what it changes (S24).
                     | ("patch", "pods")

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde_json::json;
 
 use super::host;
-use crate::control_plane::Options;
+use crate::{control_plane::Options, toolchain::kubernetes_minor};
 
 /// Writes what stays the same over the life of a machine.
 pub(super) fn write(
@@ -96,6 +96,10 @@ pub(super) fn kubelet(group: &str, options: &Options) -> serde_json::Value {
     let times = options.times.of_kubelet(options.node_monitor_grace);
     if let (Some(kubelet), Some(times)) = (kubelet.as_object_mut(), times.as_object()) {
         kubelet.extend(times.clone());
+        // 1.30 has no such field, and runs on cgroup v1 (`kubelet/config/v1beta1/types.go`, v1.30 and v1.31).
+        if kubernetes_minor() < 31 {
+            kubelet.remove("failCgroupV1");
+        }
     }
     kubelet
 }

@@ -21,8 +21,8 @@ use fencing_testbed::paths::{lab_directory, workspace};
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest, Sha256};
 
-pub use version::{is_usual_kubernetes, kubernetes_version};
-use version::{kubernetes, ldflags};
+use version::{KUBERNETES, kubernetes, ldflags};
+pub use version::{is_usual_kubernetes, kubernetes_minor, kubernetes_version};
 
 /// Its modules are pinned by `go.mod`, whatever the version of Kubernetes.
 const ATTACHER: (&str, &str, &str) = (
@@ -232,7 +232,8 @@ fn build_all(module: &Path, programs: &[Program], directory: &Path) -> Result<()
 
 /// Removes all but the latest sets of programs, and programs that are in no set.
 fn remove_old(store: &Path) -> Result<()> {
-    const KEPT: usize = 4;
+    // One for each Kubernetes: what tries all of them builds none twice.
+    const KEPT: usize = KUBERNETES.len() + 2;
     let is_set = |path: &PathBuf| {
         path.file_name()
             .is_some_and(|name| name.as_encoded_bytes().starts_with(b"bin-"))

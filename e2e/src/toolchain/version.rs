@@ -3,10 +3,15 @@
 use std::env;
 
 /// The versions of Kubernetes that a lab can have: that of `go.mod`, and those of the other module files of `e2e/control-plane`.
-pub(super) const KUBERNETES: [(&str, &str); 3] = [
+pub(super) const KUBERNETES: [(&str, &str); 8] = [
     ("go.mod", "v1.36.3"),
+    ("1.37.mod", "v1.37.2"),
     ("1.35.mod", "v1.35.4"),
     ("1.34.mod", "v1.34.4"),
+    ("1.33.mod", "v1.33.13"),
+    ("1.32.mod", "v1.32.13"),
+    ("1.31.mod", "v1.31.14"),
+    ("1.30.mod", "v1.30.14"),
 ];
 
 /// Names another version of Kubernetes for all labs of a process, such as 1.35.
@@ -24,6 +29,12 @@ pub fn kubernetes_version() -> &'static str {
 pub fn is_usual_kubernetes() -> bool {
     let [(_, usual), ..] = KUBERNETES;
     kubernetes_version() == usual
+}
+
+/// Its minor version, for what differs between them.
+pub fn kubernetes_minor() -> u32 {
+    let minor = kubernetes_version().split('.').nth(1);
+    minor.and_then(|it| it.parse().ok()).unwrap_or_default()
 }
 
 /// The module file and the version that it pins.

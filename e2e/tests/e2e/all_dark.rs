@@ -1,5 +1,6 @@
 //! Many machines lose their power while the network of their BMCs is down. As long as none of these answers the operator asks ever less often, and
-//! wears out neither the API server nor its own files and memory; when the network is back, all Nodes are out of service soon (L5).
+//! wears out neither the API server nor its own files and memory; when the network is back, all Nodes are out of service soon (L5). No process ends
+//! here (L4, L8), and others write no Node (L6): those are for `all_at_once`.
 //!
 //! The Nodes are objects without kubelets, the BMCs run in a process of their own, and a BMC that is dark answers not even TCP.
 //! `cargo test --release --package e2e --test e2e -- all_dark:: --include-ignored --nocapture` has 500 of them, too, and prints how it went.

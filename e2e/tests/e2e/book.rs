@@ -291,7 +291,8 @@ impl Desk {
             let taint = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute";
             kubectl(&["taint", "--overwrite", "node", "node-3", taint]).await?;
         }
-        if !text.contains("kubectl patch nf NAME") {
+        let patches = |kind: &str| text.contains(&format!("kubectl patch {kind} NAME"));
+        if !patches("nf") && !patches("nodefences") {
             let is_about_another = text.contains("kubectl taint node NODE");
             let node = if is_about_another {
                 "node-3"

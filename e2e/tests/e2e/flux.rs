@@ -1,5 +1,5 @@
-//! A pause outlives the rounds of Flux, by Flux's own library against a real API server: what `kubectl fence` writes into an object that stands in
-//! Git stays, and what a field manager wrote whose name begins with `kubectl` goes.
+//! Flux, by its own libraries against a real API server. A pause outlives its rounds: what `kubectl fence` writes into an object that stands in Git
+//! stays, and what a field manager wrote whose name begins with `kubectl` goes. And it waits until the operator has assessed what it applied.
 
 use std::process::Stdio;
 
@@ -22,18 +22,19 @@ spec:
 ";
 const NAME: &str = "NodeFencingPolicy/workers";
 
-/// A round of Flux: what it says that it did to the policy.
-async fn flux(plane: &ControlPlane) -> Result<String> {
+/// What Flux's program says of this input.
+async fn run(plane: &ControlPlane, arguments: &[&str], objects: &str) -> Result<String> {
     let program = tokio::task::spawn_blocking(e2e::flux::apply).await??;
     let mut command = Command::new(program);
     plane.equip(&mut command);
     let mut running = command
+        .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
     let mut input = running.stdin.take().context("it has an input")?;
-    input.write_all(IN_GIT.as_bytes()).await?;
+    input.write_all(objects.as_bytes()).await?;
     drop(input);
     let output = running.wait_with_output().await?;
     let complaint = String::from_utf8_lossy(&output.stderr);
@@ -41,20 +42,31 @@ async fn flux(plane: &ControlPlane) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
-async fn policy(plane: &ControlPlane) -> Result<Value> {
+/// A round of Flux: what it says that it did to the policy.
+async fn flux(plane: &ControlPlane) -> Result<String> {
+    run(plane, &[], IN_GIT).await
+}
+
+/// What kstatus, by which Flux waits, makes of the policy as the API server has it.
+async fn kstatus(plane: &ControlPlane) -> Result<String> {
+    let object = policy(plane).await?.to_string();
+    run(plane, &["status"], &object).await
+}
+
+pub async fn policy(plane: &ControlPlane) -> Result<Value> {
     let kind = GroupVersionKind::gvk("nodefencing.io", "v1alpha1", "NodeFencingPolicy");
     let policies: Api<DynamicObject> = Api::all_with(plane.admin(), &ApiResource::from_gvk(&kind));
     Ok(serde_json::to_value(policies.get("workers").await?)?)
 }
 
 /// How many entries pause the policy.
-async fn pauses(plane: &ControlPlane) -> Result<usize> {
+pub async fn pauses(plane: &ControlPlane) -> Result<usize> {
     let policy = policy(plane).await?;
     let entries = policy["spec"]["pauseRequests"].as_array();
     Ok(entries.map_or(0, Vec::len))
 }
 
-async fn fence(plane: &ControlPlane, line: &str) -> Result<()> {
+pub async fn fence(plane: &ControlPlane, line: &str) -> Result<()> {
     let output = kubectl_fence(plane, &words(line), &[]).await?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{line}: {complaint}");
@@ -105,6 +117,53 @@ async fn a_pause_of_the_plugin_outlives_a_round_of_flux_and_one_of_kubectl_does_
         let left = pauses(&plane).await?;
         ensure!(left == stay, "{options:?}: {left} left; {did}");
         patch(&plane, &json!([]), &options).await?;
+    }
+    Ok(())
+}
+
+/// No operator runs here: what it would write is written by hand (tests/contract/kstatus.rs has what it writes when).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flux_waits_until_the_operator_has_assessed_what_it_applied() -> Result<()> {
+    let plane = ControlPlane::start(Options::named("flux-wait")).await?;
+    plane.apply_deploy().await?;
+    ensure!(flux(&plane).await? == format!("{NAME} created"));
+    let found = kstatus(&plane).await?;
+    ensure!(found == "workers InProgress", "of a new policy: {found}");
+    ensure!(flux(&plane).await? == format!("{NAME} unchanged"));
+
+    let condition = |kind: &str, status: &str, reason: &str| {
+        json!({
+            "type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+        })
+    };
+    let ready = |status: &str, reason: &str| condition("Ready", status, reason);
+    for (conditions, expected) in [
+        (vec![ready("True", "Observing")], "Current"),
+        (vec![ready("False", "NoReadyDevice")], "InProgress"),
+        (
+            vec![
+                ready("False", "Conflict"),
+                condition("Stalled", "True", "Conflict"),
+            ],
+            "Failed",
+        ),
+    ] {
+        let status = json!({"observedGeneration": 1, "conditions": conditions});
+        let body = json!({"status": status}).to_string();
+        let line = ["patch", "nfp", "workers", "--subresource=status"];
+        let what = [
+            "--field-manager=node-fencing-operator",
+            "--type=merge",
+            "-p",
+            &body,
+        ];
+        plane.kubectl_text(&[&line[..], &what[..]].concat()).await?;
+        let found = kstatus(&plane).await?;
+        ensure!(
+            found == format!("workers {expected}"),
+            "{conditions:?}: {found}"
+        );
+        ensure!(flux(&plane).await? == format!("{NAME} unchanged"));
     }
     Ok(())
 }

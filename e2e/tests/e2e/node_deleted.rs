@@ -36,7 +36,7 @@ async fn ended(outage: &Outage, stage: &str, why: &str) -> Result<String> {
 
 /// The new Node is another one, is left alone, and gets an incident of its own with its next outage.
 async fn begins_from_zero(outage: &Outage, old_uid: &str, old_fence: &str) -> Result<()> {
-    outage.restore().await?;
+    outage.restore_and_probe().await?;
     let writes = outage.node_writes().await?.len();
     outage
         .stays("nothing of ours on the new Node", |node| {

@@ -30,6 +30,8 @@ struct Row {
     then: Map<String, Value>,
     #[serde(default, rename = "thenPauses")]
     then_pauses: Vec<Value>,
+    #[serde(default, rename = "thenSpec")]
+    then_spec: Map<String, Value>,
     expect: Expect,
     message: Option<String>,
 }
@@ -77,6 +79,9 @@ async fn attempt(guarded: &Guarded, client: &Client, name: &str, row: &Row) -> R
     let mut patch = json!({"metadata": {"annotations": annotations(&row.then)}});
     if row.object == "policy" {
         patch["spec"] = json!({"pauseRequests": row.then_pauses});
+    }
+    for (field, value) in &row.then_spec {
+        patch["spec"][field] = value.clone();
     }
     let path = format!("{path}/{name}");
     call(client, Method::PATCH, &path, Some((Body::Merge, &patch))).await

@@ -13,14 +13,15 @@ use serde_json::{Value, json};
 use crate::outage::{Outage, Watched as Scene};
 
 /// A fence that cannot go on.
-struct Kept {
-    rule: Rule,
+pub struct Kept {
+    /// Lets it go on once removed.
+    pub rule: Rule,
     fence: String,
 }
 
 impl Scene {
     /// Fails this machine, and waits until it is claimed and cannot be proven down on record.
-    async fn claimed(&self, number: usize) -> Result<Kept> {
+    pub async fn claimed(&self, number: usize) -> Result<Kept> {
         let refuse = Action::Before(Fate::Status(503, None));
         let kept = self.proxy.rule(writes::evidence(), refuse);
         self.lab.rig(number).machine.set_power(false);
@@ -38,7 +39,7 @@ impl Scene {
     }
 
     /// Its fence has been given up for this reason, without a trace on the Node.
-    async fn given_up(&self, number: usize, kept: Kept, why: &str) -> Result<()> {
+    pub async fn given_up(&self, number: usize, kept: Kept, why: &str) -> Result<()> {
         let machine = &self.lab.rig(number).machine;
         // By its name: what the policy says by then may begin another one.
         let what = format!("{} is given up", kept.fence);

@@ -73,23 +73,32 @@ pub async fn must(
 }
 
 /// What the API server adds to every error of a schema.
-const UNCHECKED: &str = ", <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; \
+const UNCHECKED: &str = ": some validation rules were not checked because the object was invalid; \
                          correct the existing errors to complete validation]";
+/// What stands before that: up to Kubernetes 1.33 with quotation marks.
+const NO_VALUE: [&str; 2] = [
+    ", <nil>: Invalid value: null",
+    ", <nil>: Invalid value: \"null\"",
+];
 
 /// A refusal without the name of the object, which begins it, and without what is said at every one.
 fn reason(message: &str) -> &str {
     let reason = message.split_once("is invalid: ");
     let reason = reason.map_or(message, |(_, reason)| reason);
     let alone = reason.strip_prefix('[');
+    let alone = alone.and_then(|reason| reason.strip_suffix(UNCHECKED));
     alone
-        .and_then(|reason| reason.strip_suffix(UNCHECKED))
+        .and_then(|alone| NO_VALUE.iter().find_map(|it| alone.strip_suffix(it)))
         .unwrap_or(reason)
 }
 
 /// The words without the values that they call invalid. Kubernetes up to 1.34 names the value's type in their place, and that of the object
-/// where later ones name nothing.
+/// where later ones name nothing. Up to 1.33 an object is written as Go does.
 pub fn without_values(words: &str) -> String {
     const BEFORE: &str = "Invalid value: ";
+    let words = words
+        .replace("map[string]interface {}", "")
+        .replace("\", \"", "\",\"");
     let mut parts = words.split(BEFORE);
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |said, part| said + BEFORE + after_value(part))
@@ -186,4 +195,18 @@ fn values_are_left_out_and_nothing_else() {
         without_values("spec.b: Invalid value: \"\": must be https")
     );
     assert_eq!(without_values("no value"), "no value");
+    let old = r#"spec.a[1]: Duplicate value: map[string]interface {}{"status":"Unknown", "type":"Ready"}"#;
+    let new = r#"spec.a[1]: Duplicate value: {"status":"Unknown","type":"Ready"}"#;
+    assert_eq!(without_values(old), without_values(new));
+}
+
+#[test]
+fn what_was_not_checked_is_no_reason() {
+    let rest = "some validation rules were not checked because the object was invalid; \
+                correct the existing errors to complete validation]";
+    for value in ["null", "\"null\""] {
+        let message =
+            format!("x is invalid: [spec.a: Required value, <nil>: Invalid value: {value}: {rest}");
+        assert_eq!(reason(&message), "spec.a: Required value");
+    }
 }

@@ -108,7 +108,6 @@ pub struct People(Vec<(&'static str, Client)>);
 
 impl People {
     async fn bind(guarded: &Guarded) -> Result<Self> {
-        // `node-fencing-editor` is aggregated to Kubernetes' own roles, and so not in the lab.
         role(guarded, "without-verbs", json!(["nodefences"])).await?;
         role(
             guarded,
@@ -121,6 +120,8 @@ impl People {
             ("ann", "node-fencing-approver"),
             ("conrad", "node-fencing-confirmer"),
             ("fred", "node-fencing-fencer"),
+            ("paula", "node-fencing-pauser"),
+            ("petra", "node-fencing-prober"),
             ("eve", "without-verbs"),
             ("olga", "edits"),
         ] {

@@ -120,6 +120,36 @@ async fn the_brakes_judge_an_incident_by_the_mode_that_it_froze() {
     }
 }
 
+/// S13: a share of the nodes is counted where it is asked for, whatever was spared elsewhere.
+#[tokio::test]
+async fn a_share_of_nodes_that_are_down_holds_what_turns_machines_off() {
+    let cluster = Cluster::new().await;
+    let nodes = fake::list("Node", "7", &[fake::node()]);
+    cluster.put("GET /api/v1/nodes", 200, nodes);
+    let (context, _watches) = cluster.watching();
+    let nodes = &context.caches.nodes;
+    nodes.wait_until_ready().await.expect("the Nodes");
+    let spec = json!({"nodeSelector": {}, "fence": {"mode": "PowerOff"}});
+    let policy = NodeFencingPolicy::new("prod", serde_json::from_value(spec).expect("a spec"));
+    for (mode, approved, held) in [
+        ("PowerOff", false, Some("MinHealthy")),
+        ("PowerOff", true, None),
+        ("ConfirmOnly", false, None),
+    ] {
+        let mut fence = fence("a", json!({}));
+        fence["spec"]["fence"]["mode"] = json!(mode);
+        let fence = serde_json::from_value(fence).expect("a NodeFence");
+        let applicant = Applicant {
+            fence: &fence,
+            policy: Some(&policy),
+            approved,
+        };
+        let judged = context.brakes.look(&context, &applicant);
+        let reason = judged.err().map(|it| it.reason.as_str());
+        assert_eq!(reason, held, "{mode} {approved}");
+    }
+}
+
 /// S13: a machine whose Node was deleted is down like any other, until it is back.
 #[test]
 fn nodes_that_were_deleted_are_counted_until_they_are_back() {

@@ -6,11 +6,13 @@ use fencing_core::observed::{DETACHING, QUARANTINE};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+mod asked;
 mod kept_off;
 mod off;
 mod orphaned;
 mod refused;
 mod stranded;
+mod together;
 mod windows;
 
 const NODE: &str = "GET /api/v1/nodes/worker-1";
@@ -250,7 +252,9 @@ async fn a_mark_without_its_claim_is_left_alone_and_told_once() {
         }
         assert!(lab.detector.lifts.is_empty(), "{ready}");
         if is_told_of_both {
-            assert!(lab.detector.open_incident("worker-1").await);
+            let due = ["worker-1".to_owned()];
+            lab.detector.open_incidents(&due).await;
+            assert!(lab.detector.due.is_empty());
             assert_eq!(lab.writes().await, (0, 0), "{ready}");
             continue;
         }

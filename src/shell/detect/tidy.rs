@@ -36,7 +36,7 @@ impl Detector {
             .claim()
             .and_then(taint::claim_fence)
             .map(str::to_owned);
-        // An open NodeFence looks after its claim. When one ends its Node is looked at again; all are if one is gone.
+        // An open NodeFence looks after its claim. When one ends, or is gone, its Node is looked at again.
         let caches = &self.context.caches;
         let is_orphaned = owner
             .as_deref()

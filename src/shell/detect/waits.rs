@@ -15,6 +15,15 @@ use jiff::{SignedDuration, Unit};
 use kube::ResourceExt;
 
 impl Detector {
+    /// The cluster went back in time: nothing is begun (S18).
+    pub(super) fn tell_that_it_went_back(&mut self, name: &str, why: &str) {
+        if self.told.is_news(name, "ClusterWentBack", "") {
+            tracing::warn!(node = name, why, "the node is not fenced");
+            let message = format!("Node {name} is not fenced: {why}");
+            self.tell(name, "ClusterWentBack", message);
+        }
+    }
+
     /// It has to wait.
     pub(super) fn tell_of_delay(&self, node: &NodeView, wanted: &Wanted) {
         let Some(delay) = &wanted.delay else { return };

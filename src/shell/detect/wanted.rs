@@ -2,6 +2,7 @@
 
 use super::super::draft::Due;
 use fencing_api::policy::{NodeFencingPolicy, UnhealthyCondition};
+use fencing_api::remediation::RemediationReference;
 use fencing_core::delay::{Delay, Now};
 use fencing_core::exclusions::Exclusion;
 use fencing_core::observed::NodeView;
@@ -23,6 +24,8 @@ pub(super) struct Wanted {
     pub at: Duration,
     /// When all waits of the policy are over (time since boot). Later than `at` where the machine is off.
     pub wait_ends: Duration,
+    /// The remediation for which the condition's duration is not waited for.
+    pub asked: Option<RemediationReference>,
     /// Why not as soon as the condition has held for its duration.
     pub delay: Option<Delay>,
     /// Why it is not to be opened all the same.
@@ -53,6 +56,7 @@ impl Wanted {
         Due {
             time: now.wall.saturating_add(due).unwrap_or(now.wall),
             early_seconds: (self.at < self.wait_ends && seconds > 0).then_some(seconds),
+            remediation: self.asked.clone(),
         }
     }
 

@@ -4,6 +4,7 @@ use super::pasts::Pasts;
 use super::recent::{Freshness, Recent};
 use super::renewal::Renewing;
 use super::sources::{Kept, Opened};
+use super::upkeep::expiries;
 use super::{Devices, group_name};
 use crate::shell::lockout::{Guarded, Login, Refusals};
 use crate::shell::outside::Outside;
@@ -18,10 +19,12 @@ use fencing_drivers::cloud::account::Accounts;
 use fencing_drivers::credentials::Digest;
 use fencing_drivers::manual::Manual;
 use fencing_drivers::pdu::keyring::Keyring;
+use fencing_drivers::tls::Expiry;
 use fencing_drivers::{DeviceError, DriverKind, FenceDriver, NodeFacts, Parts, kind};
 use kube::Client;
 use std::collections::HashMap;
 use std::hash::RandomState;
+use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -35,6 +38,10 @@ pub struct Access {
     pub driver: Arc<dyn FenceDriver>,
     /// Keys of the Secret whose value ended in a newline, which was dropped.
     pub trimmed_keys: Vec<&'static str>,
+    /// Where it is; none: it is a human.
+    pub host: Option<Address>,
+    /// When its CA, and the certificate and the token in its Secret, expire.
+    pub expiries: Vec<(&'static str, Expiry)>,
     /// What the Secret says; none: it needs none.
     pub(super) content: Option<Digest>,
 }
@@ -116,6 +123,8 @@ pub(super) struct Maker {
     pub(super) accounts: Arc<Accounts>,
     /// The Nodes as the last comparison of the devices saw them, by name.
     pub(super) nodes: RwLock<HashMap<String, NodeFacts>>,
+    /// Which of them has an address.
+    pub(super) hosts: RwLock<HashMap<IpAddr, String>>,
     /// What was learned in sessions before.
     pub(super) pasts: Pasts,
     /// [`resolve::version`] of the FenceDevices as they are by now, by name.
@@ -142,6 +151,11 @@ impl Maker {
 
     /// This is what the Nodes are now.
     pub(super) fn note_nodes(&self, nodes: &[&NodeView]) {
+        let hosts = nodes.iter().flat_map(|node| {
+            let addresses = node.addresses.iter().filter_map(|it| it.parse().ok());
+            addresses.map(|it| (it, node.name.clone()))
+        });
+        *self.hosts.write().unwrap_or_else(PoisonError::into_inner) = hosts.collect();
         let facts = nodes.iter().map(|node| NodeFacts::from(*node));
         let mut known = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
         *known = facts.map(|it| (it.name.clone(), it)).collect();
@@ -151,6 +165,12 @@ impl Maker {
     pub(super) fn note_node(&self, facts: NodeFacts) {
         let mut known = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
         known.insert(facts.name.clone(), facts);
+    }
+
+    /// The Node that has this address.
+    pub(super) fn node_at(&self, address: IpAddr) -> Option<String> {
+        let hosts = self.hosts.read().unwrap_or_else(PoisonError::into_inner);
+        hosts.get(&address).cloned()
     }
 
     /// What is known of this Node.
@@ -178,9 +198,12 @@ impl Maker {
             return Ok(self.human());
         }
         let (kind, parts, opened) = self.parts(device, node, freshness).await?;
-        let address = parts.address.clone();
+        let (address, expiries) = (parts.address.clone(), expiries(&parts));
         let driver = (self.outside.device)(kind, parts)?;
-        Ok(self.guarded(driver, &address, opened))
+        Ok(Access {
+            expiries,
+            ..self.guarded(driver, address, opened)
+        })
     }
 
     /// What a driver is made of, and what its Secret held.
@@ -238,6 +261,8 @@ impl Maker {
         Access {
             driver: Arc::new(Manual::new(Err(words), self.clock)),
             trimmed_keys: Vec::new(),
+            host: None,
+            expiries: Vec::new(),
             content: None,
         }
     }
@@ -251,13 +276,15 @@ impl Maker {
     }
 
     /// The driver, which logs in at this address, with its refusals counted.
-    fn guarded(&self, driver: Arc<dyn FenceDriver>, address: &Address, opened: Opened) -> Access {
+    fn guarded(&self, driver: Arc<dyn FenceDriver>, address: Address, opened: Opened) -> Access {
         let (secret, _) = opened.secret;
-        let login = Login::new(address, secret, opened.content);
+        let login = Login::new(&address, secret, opened.content);
         let refusals = Arc::clone(&self.refusals);
         Access {
             driver: Arc::new(Guarded::new(driver, login, refusals, self.clock)),
             trimmed_keys: opened.credentials.trimmed_keys().to_vec(),
+            host: Some(address),
+            expiries: Vec::new(),
             content: Some(opened.content),
         }
     }

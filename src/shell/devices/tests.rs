@@ -4,6 +4,7 @@ mod pdu;
 mod recent;
 mod redfish;
 mod unnamed;
+mod upkeep;
 
 use super::*;
 use crate::shell::fake::{Fake, failure};

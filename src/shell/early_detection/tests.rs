@@ -107,6 +107,12 @@ impl Scene {
         }
     }
 
+    /// The Node, as the cache has it.
+    fn node(&self) -> NodeView {
+        let node = self.reporter.context.caches.node("worker-1");
+        node.expect("it is there").view.clone()
+    }
+
     fn suspects(&mut self) -> Vec<String> {
         self.reporter.look(clock::since_boot());
         let found_off = &self.reporter.context.found_off;
@@ -115,13 +121,7 @@ impl Scene {
 
     /// The BMC reads Off twice, having read On before.
     async fn reads_off(&mut self) {
-        let context = &self.reporter.context;
-        let node = context
-            .caches
-            .node("worker-1")
-            .expect("it is there")
-            .view
-            .clone();
+        let (context, node) = (&self.reporter.context, self.node());
         let now = clock::since_boot();
         let ago = |millis| now.saturating_sub(Duration::from_millis(millis));
         for asked in [ago(700), ago(50)] {

@@ -143,6 +143,8 @@ impl Round<'_> {
         let fences = || self.context.caches.fences_of(&self.fence.spec.node_name);
         let mut settings = resolve::by_others(settings, &self.incident.status, fences);
         settings.record.foreign_commands = self.elsewhere(&settings, node);
+        let callers = &self.context.callers;
+        let settings = callers.heeded(settings, self.fence, &self.incident.status);
         let lacks = self.context.deletion.lacks();
         resolve::by_rights(settings, self.fence, lacks.as_deref())
     }

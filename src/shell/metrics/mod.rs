@@ -7,13 +7,18 @@
 //! A counter that first appears as 1 shows Prometheus no increase, so whatever is known beforehand is exported as 0: what has a fixed list
 //! from the beginning, what belongs to a policy or to a driver with the first scrape that sees one.
 
+pub mod process;
 pub mod snapshot;
 pub mod table;
 
-pub use snapshot::{DeviceRow, IncidentRow, PolicyRow, Snapshot};
+pub use snapshot::{DeviceRow, IncidentRow, PolicyRow, ReadyCondition, Snapshot};
 
 use fencing_api::fence_status::{AttemptAction, AttemptResult};
+use fencing_cluster::client::{Asked, Observer};
 use fencing_core::stage::Stage;
+use fencing_drivers::clock;
+use jiff::Timestamp;
+use process::Process;
 use prometheus::core::Collector;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, TextEncoder,
@@ -86,6 +91,8 @@ type Source = Arc<dyn Fn() -> Snapshot + Send + Sync>;
 pub struct Metrics {
     registry: Registry,
     runtime: Option<Handle>,
+    /// When the process started, near enough: these are made first.
+    started: Timestamp,
     source: Mutex<Option<Source>>,
     incidents: IntCounterVec,
     node_incidents: IntCounterVec,
@@ -95,6 +102,8 @@ pub struct Metrics {
     early_reports_refuted: IntCounterVec,
     reconcile_errors: IntCounterVec,
     events_dropped: IntCounterVec,
+    api_requests: IntCounterVec,
+    api_request_duration: HistogramVec,
     time_to_fence: HistogramVec,
     time_to_recover: HistogramVec,
     fence_duration: HistogramVec,
@@ -112,6 +121,7 @@ impl Metrics {
         let registry = Registry::new();
         let metrics = Self {
             runtime: Handle::try_current().ok(),
+            started: clock::wall(),
             source: Mutex::default(),
             incidents: counter(&registry, &table::INCIDENTS)?,
             node_incidents: counter(&registry, &table::NODE_INCIDENTS)?,
@@ -121,6 +131,8 @@ impl Metrics {
             early_reports_refuted: counter(&registry, &table::EARLY_REPORTS_REFUTED)?,
             reconcile_errors: counter(&registry, &table::RECONCILE_ERRORS)?,
             events_dropped: counter(&registry, &table::EVENTS_DROPPED)?,
+            api_requests: counter(&registry, &table::API_REQUESTS)?,
+            api_request_duration: histogram(&registry, &table::API_REQUEST_DURATION)?,
             time_to_fence: histogram(&registry, &table::TIME_TO_FENCE)?,
             time_to_recover: histogram(&registry, &table::TIME_TO_RECOVER)?,
             fence_duration: histogram(&registry, &table::FENCE_DURATION)?,
@@ -260,6 +272,23 @@ impl Metrics {
         add(&self.events_dropped, &[&format!("{reason:?}")], 1);
     }
 
+    /// Counts and times the requests to the API server.
+    pub fn observer(self: &Arc<Self>) -> Observer {
+        let metrics = Arc::clone(self);
+        Observer {
+            since_boot: clock::since_boot,
+            observe: Arc::new(move |asked, took| metrics.api_request(asked, took)),
+        }
+    }
+
+    /// A request to the API server was answered, or given up.
+    pub fn api_request(&self, asked: &Asked, took: Duration) {
+        let code = asked.code.as_ref().map_or("none", |it| it.as_str());
+        let (verb, resource) = asked.verb_and_resource();
+        add(&self.api_requests, &[verb, resource, code], 1);
+        observe(&self.api_request_duration, verb, took);
+    }
+
     /// All metrics in Prometheus' text format, the gauges from the source.
     ///
     /// # Errors
@@ -273,6 +302,7 @@ impl Metrics {
         };
         let mut snapshot = source().map(|source| source()).unwrap_or_default();
         snapshot.tasks = self.tasks();
+        snapshot.process = Process::now(self.started);
         self.render_with(&snapshot)
     }
 

@@ -2,13 +2,18 @@
 //!
 //! Nothing is kept between two scrapes, so a series ends by itself with what it was about.
 
+use super::super::standby::StandbyRow;
 use super::Error;
+use super::process::Process;
 use super::table::{self, Definition};
+use fencing_api::conditions::{self, ConditionStatus, READY};
 use fencing_drivers::clock;
+use fencing_drivers::tls::Expiry;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
-use prometheus::{GaugeVec, Opts};
+use prometheus::{Counter, GaugeVec, Opts};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -23,10 +28,16 @@ pub struct Snapshot {
     pub stranded: Vec<(String, &'static str)>,
     /// Devices, a row for each node they serve.
     pub devices: Vec<DeviceRow>,
+    /// FenceDevices by name, as their status has them.
+    pub devices_ready: Vec<(String, ReadyCondition)>,
+    /// Devices to which a replica that stands by has tried to open a connection.
+    pub standby: Vec<StandbyRow>,
     /// Policies.
     pub policies: Vec<PolicyRow>,
     /// Nodes that a policy selects, and whether they could be fenced now.
     pub protected: Vec<(String, bool)>,
+    /// Nodes, and whether their pods would find room elsewhere; nothing: it is not looked at.
+    pub recoverable: Vec<(String, bool)>,
     /// Names of the Nodes that exist; none: it is not known.
     pub nodes: Option<BTreeSet<String>>,
     /// This replica has the Lease.
@@ -37,6 +48,8 @@ pub struct Snapshot {
     pub frozen: bool,
     /// Tasks that the runtime has; none: there is no runtime.
     pub tasks: Option<usize>,
+    /// The process itself.
+    pub process: Process,
     /// Per kind, how long ago its watch last heard of the API server.
     pub watches: Vec<(&'static str, Duration)>,
 }
@@ -81,6 +94,12 @@ pub struct DeviceRow {
     pub last_success: Option<Timestamp>,
     /// It read Off while the kubelet renewed its Lease, and has not read On since (S25).
     pub off_while_running: bool,
+    /// The last lookup of its host's name was answered; none: it has none.
+    pub name_resolved: Option<bool>,
+    /// How far its clock is ahead of ours, in seconds; none: it shows none.
+    pub clock_ahead_seconds: Option<i64>,
+    /// When what it is known by, and what opens it, expires: `DeviceCertificate`, `CertificateAuthority`, `ClientCertificate`, `Token`.
+    pub expiries: Vec<(&'static str, Expiry)>,
 }
 
 /// A policy.
@@ -90,12 +109,40 @@ pub struct PolicyRow {
     pub policy: String,
     /// Mode: `Observe`, `ConfirmOnly`, `PowerOff`.
     pub mode: String,
+    /// Whether it would act as it says; none: it was not assessed yet.
+    pub ready: Option<ReadyCondition>,
+    /// A pause of it ends only when its entry is removed.
+    pub paused_without_end: bool,
     /// Numbers of nodes by state: `selected`, `healthy`, `unhealthy`, `protected`, `unprotected`.
     pub nodes: Vec<(&'static str, u32)>,
     /// Fences that the budget would admit now.
     pub budget_remaining: Option<u32>,
     /// Who else is seen at its nodes.
     pub others: Vec<&'static str>,
+}
+
+/// What the condition `Ready` of an object says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadyCondition {
+    /// Its status is `True`.
+    pub is_true: bool,
+    /// Its reason.
+    pub reason: String,
+}
+
+impl ReadyCondition {
+    /// Of an object with these conditions; none: it has no such condition yet.
+    pub fn of(conditions: &[Condition]) -> Option<Self> {
+        let condition = conditions::find(conditions, READY)?;
+        Some(Self {
+            is_true: condition.status == ConditionStatus::True.as_str(),
+            reason: condition.reason.clone(),
+        })
+    }
+
+    fn value(&self) -> f64 {
+        f64::from(u8::from(self.is_true))
+    }
 }
 
 impl Snapshot {
@@ -105,6 +152,7 @@ impl Snapshot {
         self.of_devices(&mut gauges)?;
         self.of_policies(&mut gauges)?;
         self.of_operator(&mut gauges)?;
+        self.of_process(&mut gauges)?;
         Ok(gauges.0)
     }
 
@@ -148,6 +196,10 @@ impl Snapshot {
 
     fn of_devices(&self, gauges: &mut Gauges) -> Result<(), Error> {
         let flag = |value: Option<bool>| value.map(|it| f64::from(u8::from(it)));
+        let rows = &self.devices_ready;
+        gauges.add(&table::DEVICE_READY, rows, |(device, ready), gauge| {
+            gauge.set([device, &ready.reason], ready.value())
+        })?;
         let rows = &self.devices;
         gauges.add(&table::DEVICE_REACHABLE, rows, |it, gauge| {
             gauge.set_if([&it.device, &it.node, &it.driver], flag(it.reachable))
@@ -160,22 +212,67 @@ impl Snapshot {
             let labels = [&it.device, &it.node, &it.driver];
             gauge.set_if(labels, it.last_success.map(seconds))
         })?;
+        self.of_upkeep(gauges)?;
         let lies = rows.iter().filter(|it| it.off_while_running);
         let lies: Vec<_> = lies.collect();
         gauges.add(&table::DEVICE_OFF_WHILE_RUNNING, &lies, |it, gauge| {
             gauge.set([&it.device, &it.node, &it.driver], 1.0)
         })?;
-        gauges.add(
-            &table::NODE_PROTECTED,
-            &self.protected,
-            |(node, it), gauge| gauge.set([node], f64::from(u8::from(*it))),
-        )
+        for (definition, rows) in [
+            (&table::NODE_PROTECTED, &self.protected),
+            (&table::NODE_RECOVERABLE, &self.recoverable),
+        ] {
+            gauges.add(definition, rows, |(node, it), gauge| {
+                gauge.set([node], f64::from(u8::from(*it)))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What fails one day although all devices answer now.
+    fn of_upkeep(&self, gauges: &mut Gauges) -> Result<(), Error> {
+        let rows = &self.devices;
+        gauges.add(&table::DEVICE_NAME_RESOLVED, rows, |it, gauge| {
+            let resolved = it.name_resolved.map(|it| f64::from(u8::from(it)));
+            gauge.set_if([&it.device, &it.node, &it.driver], resolved)
+        })?;
+        gauges.add(&table::STANDBY_REACHABLE, &self.standby, |it, gauge| {
+            let reachable = f64::from(u8::from(it.reachable));
+            gauge.set([&it.device, &it.node, &it.driver], reachable)
+        })?;
+        gauges.add(&table::DEVICE_CLOCK_AHEAD, rows, |it, gauge| {
+            let ahead = it.clock_ahead_seconds.map(|it| it as f64);
+            gauge.set_if([&it.device, &it.node, &it.driver], ahead)
+        })?;
+        gauges.add(&table::DEVICE_CREDENTIAL_EXPIRY, rows, |it, gauge| {
+            it.expiries.iter().try_for_each(|(credential, expiry)| {
+                let labels = [it.device.as_str(), &it.node, &it.driver, credential];
+                gauge.set(labels, seconds(expiry.at))
+            })
+        })?;
+        gauges.add(&table::DEVICE_CREDENTIAL_NOTICE, rows, |it, gauge| {
+            it.expiries.iter().try_for_each(|(credential, expiry)| {
+                let labels = [it.device.as_str(), &it.node, &it.driver, credential];
+                gauge.set(labels, expiry.notice.as_secs_f64())
+            })
+        })
     }
 
     fn of_policies(&self, gauges: &mut Gauges) -> Result<(), Error> {
         let rows = &self.policies;
         gauges.add(&table::POLICY_MODE, rows, |it, gauge| {
             gauge.set([&it.policy, &it.mode], 1.0)
+        })?;
+        gauges.add(&table::POLICY_READY, rows, |it, gauge| {
+            let Some(ready) = &it.ready else {
+                return Ok(());
+            };
+            gauge.set([&it.policy, &ready.reason], ready.value())
+        })?;
+        let paused = rows.iter().filter(|it| it.paused_without_end);
+        let paused: Vec<_> = paused.collect();
+        gauges.add(&table::POLICY_PAUSED_WITHOUT_END, &paused, |it, gauge| {
+            gauge.set([&it.policy], 1.0)
         })?;
         gauges.add(&table::POLICY_NODES, rows, |it, gauge| {
             it.nodes.iter().try_for_each(|(state, count)| {
@@ -216,6 +313,25 @@ impl Snapshot {
         gauges.add(&table::BUILD_INFO, &[revision], |revision, gauge| {
             gauge.set([env!("CARGO_PKG_VERSION"), revision], 1.0)
         })
+    }
+
+    fn of_process(&self, gauges: &mut Gauges) -> Result<(), Error> {
+        let process = &self.process;
+        for (definition, value) in [
+            (&table::PROCESS_OPEN_FDS, process.open_files),
+            (&table::PROCESS_MAX_FDS, process.max_files),
+            (&table::PROCESS_VIRTUAL_MEMORY, process.virtual_bytes),
+            (&table::PROCESS_RESIDENT_MEMORY, process.resident_bytes),
+            (&table::PROCESS_START_TIME, process.started.map(seconds)),
+        ] {
+            gauges.add(definition, &[value], |it, gauge| gauge.set_if([""; 0], *it))?;
+        }
+        if let Some(seconds) = process.cpu_seconds {
+            let cpu = Counter::new(table::PROCESS_CPU.name, table::PROCESS_CPU.help)?;
+            cpu.inc_by(seconds);
+            gauges.0.extend(cpu.collect());
+        }
+        Ok(())
     }
 }
 

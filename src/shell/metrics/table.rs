@@ -1,5 +1,5 @@
 //! Every metric of the operator, once: name, type, labels, help. The registry, the tests and the documentation all read
-//! [`METRICS`].
+//! [`METRICS`] and [`PROCESS`].
 //!
 //! A series with a label `node` exists only while the incident, the device or the Node does: a closed incident that went
 //! on being exported would keep its alert firing for ever.
@@ -41,27 +41,28 @@ const MILLISECONDS: &[f64] = &[
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
 ];
 
-/// Declares each metric as a constant, and all of them as [`METRICS`], in one list.
+/// Declares each metric as a constant, and all of them as one list, in the order of the documentation.
 macro_rules! metrics {
-    ($($constant:ident = $name:literal, $kind:expr, [$($label:literal),*], $help:literal;)*) => {
+    ($all:ident, $all_help:literal, $prefix:literal; $($constant:ident = $name:literal, $kind:expr, [$($label:literal),*], $help:literal;)*) => {
         $(
             #[doc = $help]
             pub const $constant: Definition = Definition {
-                name: concat!("node_fencing_", $name),
+                name: concat!($prefix, $name),
                 kind: $kind,
                 labels: &[$($label),*],
                 help: $help,
             };
         )*
 
-        /// All of them, in the order of the documentation.
-        pub const METRICS: &[&Definition] = &[$(&$constant),*];
+        #[doc = $all_help]
+        pub const $all: &[&Definition] = &[$(&$constant),*];
     };
 }
 
 use Kind::{Counter, Gauge, Histogram};
 
 metrics! {
+    METRICS, "What the operator alone has.", "node_fencing_";
     INCIDENT_INFO = "incident_info", Gauge, ["node", "policy", "incident", "mode"],
         "1 for each open incident; incident is the name of the NodeFence.";
     STAGE_START = "incident_stage_start_timestamp_seconds", Gauge, ["node", "policy", "stage"],
@@ -96,6 +97,8 @@ metrics! {
         "Duration of a periodic probe of a fence device, in seconds.";
     DETACH_DURATION = "detach_duration_seconds", Histogram(SECONDS), ["attacher"],
         "From the out-of-service taint until the VolumeAttachment was gone, in seconds.";
+    DEVICE_READY = "device_ready", Gauge, ["device", "reason"],
+        "1 if the fence device would work if it were needed now, else 0, by the reason of its condition Ready.";
     DEVICE_REACHABLE = "device_reachable", Gauge, ["device", "node", "driver"],
         "1 if the fence device answered its last probe, else 0.";
     DEVICE_IDENTITY_VERIFIED = "device_identity_verified", Gauge, ["device", "node", "driver"],
@@ -104,8 +107,24 @@ metrics! {
         "When the fence device last answered in full, in seconds since the epoch.";
     DEVICE_OFF_WHILE_RUNNING = "device_off_while_running", Gauge, ["device", "node", "driver"],
         "1 for each fence device that read Off while its machine was running and has not read On since: its Off proves nothing.";
+    DEVICE_NAME_RESOLVED = "device_name_resolved", Gauge, ["device", "node", "driver"],
+        "1 if the last lookup of the fence device's host name was answered, 0 if it failed; absent for an IP address.";
+    STANDBY_REACHABLE = "device_standby_reachable", Gauge, ["device", "node", "driver"],
+        "1 if this standby can open a connection to a fence device that the leader reaches, else 0; of up to 20 devices.";
+    DEVICE_CLOCK_AHEAD = "device_clock_ahead_seconds", Gauge, ["device", "node", "driver"],
+        "By how many seconds the fence device's clock is ahead of the operator's; negative: behind. Absent where it has none.";
+    DEVICE_CREDENTIAL_EXPIRY = "device_credential_expiry_timestamp_seconds", Gauge, ["device", "node", "driver", "credential"],
+        "When the device's certificate or CA, or the client certificate or long-lived token in its Secret, expires, in seconds since the epoch.";
+    DEVICE_CREDENTIAL_NOTICE = "device_credential_notice_seconds", Gauge, ["device", "node", "driver", "credential"],
+        "How long before its expiry FenceDeviceCredentialExpires fires: a tenth of its lifetime, two weeks at most.";
     NODE_PROTECTED = "node_protected", Gauge, ["node"],
         "1 if the node could be fenced now, 0 if a policy selects it and it could not.";
+    POLICY_READY = "policy_ready", Gauge, ["policy", "reason"],
+        "1 if the policy's condition Ready is True, else 0, by the reason of that condition.";
+    POLICY_PAUSED_WITHOUT_END = "policy_paused_without_end", Gauge, ["policy"],
+        "1 for each policy with an entry of `pauseRequests` that has no `expireTime`.";
+    NODE_RECOVERABLE = "node_recoverable", Gauge, ["node"],
+        "1 if other nodes would take the pods of this node if it died, 0 if some would stay Pending; only with `headroom.enabled`.";
     POLICY_NODES = "policy_nodes", Gauge, ["policy", "state"],
         "Nodes of the policy, by state.";
     POLICY_MODE = "policy_mode", Gauge, ["policy", "mode"],
@@ -132,4 +151,24 @@ metrics! {
         "When the watch of this kind last received from the API server, in seconds since the epoch.";
     EVENTS_DROPPED = "events_dropped_total", Counter, ["reason"],
         "Kubernetes Events that were not published (queue full, or refused by the API server).";
+    API_REQUESTS = "api_requests_total", Counter, ["verb", "resource", "code"],
+        "Requests to the API server, by the HTTP status of the answer; code none: no answer in time. Subresources count as their resource.";
+    API_REQUEST_DURATION = "api_request_duration_seconds", Histogram(MILLISECONDS), ["verb"],
+        "From a request to the API server until its answer began or it was given up, in seconds.";
+}
+
+metrics! {
+    PROCESS, "What client libraries for Prometheus export of a process, under their names.", "process_";
+    PROCESS_CPU = "cpu_seconds_total", Counter, [],
+        "CPU time of the process, user and system, in seconds.";
+    PROCESS_OPEN_FDS = "open_fds", Gauge, [],
+        "Open file descriptors of the process.";
+    PROCESS_MAX_FDS = "max_fds", Gauge, [],
+        "File descriptors that the process may have open; absent if unlimited.";
+    PROCESS_VIRTUAL_MEMORY = "virtual_memory_bytes", Gauge, [],
+        "Virtual memory of the process in bytes.";
+    PROCESS_RESIDENT_MEMORY = "resident_memory_bytes", Gauge, [],
+        "Resident memory of the process in bytes.";
+    PROCESS_START_TIME = "start_time_seconds", Gauge, [],
+        "When the process started, in seconds since the epoch.";
 }

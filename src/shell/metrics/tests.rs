@@ -1,9 +1,12 @@
 //! The text that Prometheus reads: valid, complete, and without series of what is gone.
 
 mod tasks;
+mod upkeep;
+mod values;
 
 use super::*;
 use fencing_api::fence_status::{AttemptAction, AttemptResult};
+use fencing_drivers::tls::Expiry;
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +32,11 @@ fn incident(node: &str, held: Option<&str>) -> IncidentRow {
     }
 }
 
+fn ready(is_true: bool, reason: &str) -> ReadyCondition {
+    let reason = reason.to_owned();
+    ReadyCondition { is_true, reason }
+}
+
 fn full() -> Snapshot {
     Snapshot {
         incidents: vec![
@@ -50,21 +58,37 @@ fn full() -> Snapshot {
             identity_verified: Some(false),
             last_success: Some(at(1_699_999_999)),
             off_while_running: true,
+            name_resolved: Some(false),
+            clock_ahead_seconds: Some(-7),
+            expiries: vec![("Token", Expiry::of(None, at(1_800_000_000)))],
         }],
+        devices_ready: vec![("bmc-w1".to_owned(), ready(false, "AuthFailed"))],
         policies: vec![PolicyRow {
             policy: "bm".to_owned(),
             mode: "PowerOff".to_owned(),
+            ready: Some(ready(false, "Paused")),
+            paused_without_end: true,
             nodes: vec![("selected", 3), ("unprotected", 2)],
             budget_remaining: Some(0),
             others: vec!["kured"],
         }],
         protected: vec![("w1".to_owned(), true), ("w2".to_owned(), false)],
+        recoverable: vec![("w1".to_owned(), false)],
+        standby: upkeep::not_reached(),
         guard_missing: Some(true),
         watches: vec![("Node", Duration::from_secs(3))],
         nodes: Some(named(&["w1", "w2", "w3"])),
         leads: true,
         frozen: true,
         tasks: Some(40),
+        process: Process {
+            cpu_seconds: Some(1.5),
+            open_files: Some(20.0),
+            max_files: Some(1024.0),
+            virtual_bytes: Some(4096.0),
+            resident_bytes: Some(2048.0),
+            started: Some(at(1_700_000_000)),
+        },
     }
 }
 
@@ -83,6 +107,12 @@ fn everything_happened() -> Metrics {
     metrics.reconcile_duration(took);
     metrics.reconcile_error(RoundError::ReadFailed);
     metrics.event_dropped(EventLoss::QueueFull);
+    let asked = Asked {
+        method: http::Method::PATCH,
+        uri: http::Uri::from_static("/api/v1/nodes/w1"),
+        code: Some(http::StatusCode::FORBIDDEN),
+    };
+    metrics.api_request(&asked, took);
     metrics
 }
 
@@ -143,9 +173,10 @@ fn every_metric_of_the_table_is_exported_as_the_table_says_and_no_other() {
     let text = everything_happened().render_with(&full()).expect("text");
     let parsed = parse(&text);
     let exported: BTreeSet<_> = parsed.families.keys().map(String::as_str).collect();
-    let table: BTreeSet<_> = table::METRICS.iter().map(|metric| metric.name).collect();
+    let metrics = || table::METRICS.iter().chain(table::PROCESS);
+    let table: BTreeSet<_> = metrics().map(|metric| metric.name).collect();
     assert_eq!(exported, table);
-    for metric in table::METRICS {
+    for metric in metrics() {
         let (kind, has_help) = &parsed.families[metric.name];
         let expected = match metric.kind {
             Kind::Counter => "counter",
@@ -170,9 +201,10 @@ fn every_metric_of_the_table_is_exported_as_the_table_says_and_no_other() {
 
 #[test]
 fn the_table_follows_prometheus_conventions() {
-    for metric in table::METRICS {
+    for metric in table::METRICS.iter().chain(table::PROCESS) {
         let name = metric.name;
-        assert!(name.starts_with("node_fencing_"), "{name}");
+        let prefixes = ["node_fencing_", "process_"];
+        assert!(prefixes.iter().any(|it| name.starts_with(it)), "{name}");
         assert!(
             name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'),
             "{name}"
@@ -195,61 +227,6 @@ fn the_table_follows_prometheus_conventions() {
 }
 
 #[test]
-fn values_are_those_of_the_snapshot() {
-    let parsed = parse(
-        &Metrics::new()
-            .expect("metrics")
-            .render_with(&full())
-            .expect("text"),
-    );
-    let value = |series: &str| {
-        parsed
-            .series
-            .get(&format!("node_fencing_{series}"))
-            .copied()
-    };
-    // prometheus sorts labels by name.
-    let info = r#"incident_info{incident="w1-x7",mode="PowerOff",node="w1",policy="bm"}"#;
-    assert_eq!(value(info), Some(1.0));
-    let deadline =
-        r#"incident_stage_deadline_timestamp_seconds{node="w1",policy="bm",stage="Fencing"}"#;
-    assert_eq!(value(deadline), Some(1_700_000_120.0));
-    assert_eq!(value(&deadline.replace("w1", "w2")), None);
-    let escalated =
-        r#"incident_escalated{incident="w1-x7",node="w1",policy="bm",reason="FenceContradiction"}"#;
-    assert_eq!(value(escalated), Some(1.0));
-    assert_eq!(value(&escalated.replace("w1", "w2")), None);
-    assert_eq!(
-        value(r#"incidents_held{policy="bm",reason="MaxConcurrent"}"#),
-        Some(2.0)
-    );
-    // One incident that is open, and a node that has none.
-    assert_eq!(
-        value(r#"incidents_held{policy="bm",reason="Paused"}"#),
-        Some(2.0)
-    );
-    assert_eq!(
-        value(r#"incidents_held{policy="bm",reason="Maintenance"}"#),
-        Some(1.0)
-    );
-    assert_eq!(
-        value(r#"device_identity_verified{device="bmc-w1",driver="redfish",node="w1"}"#),
-        Some(0.0)
-    );
-    assert_eq!(value(r#"node_protected{node="w2"}"#), Some(0.0));
-    assert_eq!(value("admission_guard_missing"), Some(1.0));
-    assert_eq!(value("frozen"), Some(1.0));
-    assert_eq!(
-        value(r#"policy_nodes{policy="bm",state="unprotected"}"#),
-        Some(2.0)
-    );
-    #[allow(clippy::cast_precision_loss, reason = "whole seconds are enough")]
-    let now = fencing_drivers::clock::wall().as_second() as f64;
-    let heard = value(r#"watch_last_event_timestamp_seconds{kind="Node"}"#).expect("watch");
-    assert!((now - 3.0 - heard).abs() < 2.0, "{heard}");
-}
-
-#[test]
 fn a_closed_incident_leaves_no_series() {
     let metrics = Metrics::new().expect("metrics");
     assert!(metrics.render_with(&full()).expect("text").contains("w1"));
@@ -257,7 +234,10 @@ fn a_closed_incident_leaves_no_series() {
     later.incidents.clear();
     later.kept_off.clear();
     later.devices.clear();
+    later.devices_ready.clear();
     later.protected.clear();
+    later.recoverable.clear();
+    later.standby.clear();
     let text = metrics.render_with(&later).expect("text");
     for gone in ["incident_", "incidents_held", "device_", "node=\"w1\""] {
         assert!(!text.contains(gone), "{gone} in:\n{text}");
@@ -352,6 +332,8 @@ fn a_scrape_leaves_what_was_counted() {
         r#"fence_attempts_total{action="PowerOff",driver="redfish",result="Succeeded"}"#,
         r#"contradictions_total{policy="bm"}"#,
         r#"reconcile_errors_total{reason="ReadFailed"}"#,
+        r#"api_requests_total{code="403",resource="nodes",verb="patch"}"#,
+        r#"api_request_duration_seconds_count{verb="patch"}"#,
     ] {
         let value = series.get(&format!("node_fencing_{counted}")).copied();
         assert_eq!(value, Some(1.0), "{counted}");

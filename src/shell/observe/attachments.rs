@@ -8,14 +8,25 @@ use crate::shell::revision::Revision;
 use fencing_cluster::client::ask;
 use fencing_cluster::slim::{SlimAttachment, attachments_of};
 use fencing_core::observed::{AttachmentView, Read};
+use fencing_drivers::clock;
+use futures::AsyncReadExt;
 use kube::api::ListParams;
 use kube::core::Request;
 use kube::{Client, Resource};
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::time::sleep;
 
 type Answer = Read<Vec<AttachmentView>>;
+
+/// A list that took longer than [`QUICK`] is followed by a rest as long as it took, and no longer than this: in a storm of a large cluster each keeps
+/// the API server busy for half a second, and those who ask meanwhile share the next.
+const REST_MAX: Duration = Duration::from_millis(500);
+/// A list of a small cluster takes less.
+const QUICK: Duration = Duration::from_millis(200);
 
 /// Who waits for the next list, and whether one is under way.
 #[derive(Clone, Default)]
@@ -50,10 +61,15 @@ impl AttachmentLists {
         let broken = Broken(self);
         while let Some(askers) = self.next() {
             let nodes = askers.iter().map(|(node, _)| node.clone()).collect();
+            let begun = clock::since_boot();
             let list = list(reads, revision, &nodes).await;
+            let took = clock::since_boot().saturating_sub(begun);
             for (node, sender) in askers {
                 // An asker that has gone away needs no answer.
                 let _ = sender.send(part(&list, &node));
+            }
+            if took > QUICK {
+                sleep(took.min(REST_MAX)).await;
             }
         }
         std::mem::forget(broken);
@@ -101,7 +117,7 @@ async fn list(
     let path = SlimAttachment::url_path(&(), None);
     let request = Request::new(path).list(&ListParams::default());
     let request = request.map_err(|error| error.to_string())?;
-    let text = ask(reads.request_text(request)).await;
+    let text = ask(read(reads, request)).await;
     let text = text.map_err(|error| error.to_string())?;
     let list = attachments_of(&text, nodes);
     let list = list.map_err(|_| "its answer cannot be decoded".to_owned())?;
@@ -112,6 +128,15 @@ async fn list(
     is_complete(version, token)?;
     revision.note(newest, version);
     Ok(list.items)
+}
+
+/// The answer as it comes, in one piece of memory: it is the longest of all, and [`Client::request_text`] copies it twice.
+async fn read(reads: &Client, request: http::Request<Vec<u8>>) -> Result<String, kube::Error> {
+    let mut body = pin!(reads.request_stream(request).await?);
+    let mut text = Vec::new();
+    let end = body.read_to_end(&mut text).await;
+    end.map_err(|error| error.downcast().unwrap_or_else(kube::Error::ReadEvents))?;
+    String::from_utf8(text).map_err(kube::Error::FromUtf8)
 }
 
 #[cfg(test)]

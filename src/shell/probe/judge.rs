@@ -12,15 +12,16 @@ use fencing_core::observed::NodeView;
 use fencing_core::protection::levels::{POWER_OFF_DENIED, Readiness};
 use fencing_core::reading::Identity;
 use fencing_core::select;
+use fencing_drivers::tls::Expiry;
 use fencing_drivers::{DeviceError, Probe};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 /// Identity is required, and none has been pinned yet.
 pub const NOT_PINNED: &str = "IdentityNotPinned";
-/// A certificate that expires sooner than this is warned of.
-const EXPIRY_WARNED: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// A fence would work.
 const PROBED: &str = "Probed";
+/// The device has the address of a Node.
+const DEVICE_ON_NODE: &str = "DeviceOnNode";
 /// Nothing is known yet.
 pub const PENDING: &str = "Pending";
 
@@ -41,6 +42,8 @@ pub struct Finding {
     pub renewed: bool,
     /// What an earlier probe of this process learned of S25.
     pub control: Option<PositiveControl>,
+    /// The Node that has the device's address.
+    pub on_node: Option<String>,
     /// Uid and generation of the FenceDevice that was asked.
     pub asked: (Option<String>, Option<i64>),
 }
@@ -286,7 +289,7 @@ fn ready(finding: &Finding, duplicate: bool, identity: Option<&Part>, control: C
                 };
                 part(False, POWER_OFF_DENIED, words)
             }
-            (None, None) => lasting(probe, finding.at),
+            (None, None) => lasting(probe, finding),
         },
     }
 }
@@ -305,16 +308,29 @@ fn no_control(control: Control, finding: &Finding) -> String {
 }
 
 /// A fence would work, and for how long still.
-fn lasting(probe: &Probe, now: Timestamp) -> Part {
-    let soon = |expiry: &Timestamp| expiry.duration_since(now) < EXPIRY_WARNED;
-    match probe.certificate_expiry.filter(soon) {
-        Some(expiry) => {
+fn lasting(probe: &Probe, finding: &Finding) -> Part {
+    let near = |expiry: &Expiry| expiry.is_near(finding.at);
+    match (&finding.on_node, probe.certificate_expiry.filter(near)) {
+        (Some(host), _) if *host == finding.node.name => {
             let words = format!(
-                "fencing works until {expiry}, when the device's certificate expires; renew it there, and in `tls.caRef` if it is its own CA"
+                "the device has an address of Node {host}, so it fails with the machine that it is to turn off; use the address of its BMC"
+            );
+            part(False, DEVICE_ON_NODE, words)
+        }
+        (_, Some(expiry)) => {
+            let words = format!(
+                "fencing works until {}, when the device's certificate expires; renew it there, and in `tls.caRef` if it is its own CA",
+                expiry.at
             );
             part(True, "CertificateExpires", words)
         }
-        None => part(True, PROBED, "fencing works"),
+        (Some(host), None) => {
+            let words = format!(
+                "fencing works until Node {host} fails, which has the device's address; add a level that does not depend on that node"
+            );
+            part(True, DEVICE_ON_NODE, words)
+        }
+        (None, None) => part(True, PROBED, "fencing works"),
     }
 }
 

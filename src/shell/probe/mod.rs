@@ -9,6 +9,7 @@
 //! incident, and is dropped, connection and all, when one is opened.
 
 mod epoch;
+mod extent;
 mod gathering;
 pub mod judge;
 mod period;
@@ -19,15 +20,17 @@ mod task;
 mod write;
 
 use super::cache::Caches;
-use super::devices::{Devices, Freshness};
+use super::devices::{Devices, Freshness, Upkeep};
 use super::events::Events;
 use super::found_off::FoundOff;
 use super::metrics::{DeviceRow, Metrics};
+use extent::{extent, freshness};
 use fencing_api::conditions::{self, ConditionStatus, IDENTITY_VERIFIED, REACHABLE};
 use fencing_api::device::{FenceDevice, FenceDeviceStatus, PROBE_REQUESTED_AT, PositiveControl};
 use fencing_core::protection::levels::Readiness;
 use fencing_core::reading::{PowerState, Reading};
 use fencing_drivers::clock::Clock;
+use fencing_drivers::tls::Expiry;
 use fencing_drivers::{DeviceClock, DeviceError, Extent, Probe};
 use jiff::Timestamp;
 use judge::{Finding, Judgement};
@@ -67,6 +70,8 @@ struct Answer {
     renewed: bool,
     /// It reads Off beside a Ready Node.
     doubt: Option<Doubt>,
+    /// What of it needs renewal; none: its driver could not be made.
+    upkeep: Option<Upkeep>,
 }
 
 /// What is known of a pair.
@@ -88,6 +93,10 @@ struct Known {
     control: Option<PositiveControl>,
     /// It read Off beside a Ready Node, and the kubelet has not answered yet.
     doubt: Option<Doubt>,
+    /// What of it needs renewal.
+    upkeep: Upkeep,
+    /// When its certificate expires, as it presented it last.
+    certificate_expiry: Option<Expiry>,
 }
 
 impl Prober {
@@ -170,6 +179,9 @@ impl Prober {
             identity_verified: known.identity_verified,
             last_success: known.last_success,
             off_while_running: known.reads_off_while_running(),
+            name_resolved: known.upkeep.name_resolved,
+            clock_ahead_seconds: known.clock_ahead_seconds(),
+            expiries: known.expiries(),
         };
         known.iter().map(row).collect()
     }
@@ -213,6 +225,7 @@ impl Prober {
                     extent,
                     renewed: false,
                     doubt: None,
+                    upkeep: None,
                 });
             }
         };
@@ -243,6 +256,7 @@ impl Prober {
             outcome,
             trimmed_keys: access.trimmed_keys,
             extent,
+            upkeep: Some(self.devices.upkeep(access.host.as_ref(), access.expiries)),
         })
     }
 
@@ -321,16 +335,12 @@ impl Known {
         };
         Self {
             driver,
-            finding: None,
-            clock: None,
-            readiness: None,
             reachable: holds(REACHABLE),
             identity_verified: holds(IDENTITY_VERIFIED),
             last_success: status.last_success_time,
             last_on: status.last_on_time.filter(|_| is_current(&status)),
-            on_asked: None,
             control,
-            doubt: None,
+            ..Self::default()
         }
     }
 }
@@ -351,37 +361,6 @@ fn open_request(device: &FenceDevice) -> Option<Timestamp> {
     let at = requested(device)?.ok()?;
     let last = device.status.as_ref().and_then(|it| it.last_probe_time);
     last.is_none_or(|last| last < at).then_some(at)
-}
-
-/// How much the next probe looks at, at this time since boot. The Node is Ready in this boot; none: it is not.
-fn extent(
-    device: &FenceDevice,
-    known: Option<&Known>,
-    ready_in: Option<&str>,
-    now: Duration,
-) -> Extent {
-    let clock_read = known.and_then(|known| known.clock);
-    let is_recent = clock_read.is_some_and(|(at, _)| now.saturating_sub(at) < CLOCK_PERIOD);
-    if !is_recent || open_request(device).is_some() {
-        return Extent::Whole;
-    }
-    // What shows that the device can tell a running machine from one that is off is read as a proof is (S25), and a list may be older than a silence.
-    let is_shown = |boot_id| known.is_some_and(|known| known.has_shown_on(boot_id));
-    match ready_in.is_some_and(is_shown) {
-        true => Extent::Listed,
-        false => Extent::Needed,
-    }
-}
-
-/// How new the Secret has to be for it. Where something is corrected, or somebody asks, it counts at once; a device that was well
-/// is looked at with what another's look has read.
-fn freshness(known: Option<&Known>, extent: Extent) -> Freshness {
-    let finding = known.and_then(|known| known.finding.as_deref());
-    let is_well = finding.is_some_and(|finding| finding.outcome.is_ok());
-    match extent {
-        Extent::Listed | Extent::Needed if is_well => Freshness::Recent,
-        _ => Freshness::Now,
-    }
 }
 
 fn is_true(status: &str) -> Option<bool> {

@@ -143,6 +143,7 @@ mod tests {
             trimmed_keys: Vec::new(),
             renewed,
             control: None,
+            on_node: None,
             asked: judge::asked(&device),
         };
         for (renewed, control) in [(false, Control::Missing), (true, Control::OffWhileRunning)] {

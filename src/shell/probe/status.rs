@@ -9,7 +9,7 @@ mod kept;
 use super::judge::{Finding, Judgement, PENDING, Part, judge, pending, with_warning};
 use fencing_api::conditions::ConditionStatus::{False, True, Unknown};
 use fencing_api::conditions::{
-    self, CREDENTIALS_VALID, IDENTITY_VERIFIED, REACHABLE, READY, set_condition,
+    self, CREDENTIALS_VALID, IDENTITY_VERIFIED, REACHABLE, READY, set_condition, set_progress,
 };
 use fencing_api::device::{
     BmcInfo, DeviceNodes, FenceDevice, FenceDeviceStatus, PowerState, SystemInfo,
@@ -101,6 +101,7 @@ pub fn render(
         (Some(node), _) => absent_node(device, &mut status, node, now),
         (None, _) => fleet(device, &mut status, &judged, now),
     }
+    set_progress(&mut status.conditions, device.metadata.generation, now);
     status
 }
 

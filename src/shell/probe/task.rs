@@ -16,7 +16,6 @@ use fencing_api::device::FenceDevice;
 use fencing_core::observed::{NodeView, Ready};
 use fencing_core::select::serves;
 use fencing_core::{control, identity};
-use fencing_drivers::Extent;
 use jiff::Timestamp;
 use kube::{ResourceExt, core::DeserializeGuard};
 use std::collections::{BTreeSet, HashMap};
@@ -55,6 +54,8 @@ pub(super) struct Task {
     /// Nodes with an open incident.
     fenced: BTreeSet<String>,
     gathering: Gathering,
+    /// A Node or FenceDevice has changed since all were compared, which is not done for each fence that begins or ends.
+    is_survey_due: bool,
     pace: Pace,
 }
 
@@ -72,6 +73,7 @@ impl Task {
             marks: Marks::default(),
             fenced: BTreeSet::new(),
             gathering: Gathering::new(),
+            is_survey_due: true,
             pace: Pace::default(),
         }
     }
@@ -129,7 +131,8 @@ impl Task {
                 let node = &node.view;
                 let of_boot = (&node.uid, &node.boot_id, node.ready() == Ready::True);
                 let is_suspect = self.prober.found_off.is_suspect(name);
-                mark((of_boot, is_suspect, &node.system_uuid, &node.labels))
+                let of_machine = (&node.system_uuid, &node.provider_id, &node.addresses);
+                mark((of_boot, is_suspect, of_machine, &node.labels))
             }),
             Change::Device(name) => {
                 self.writer.mark(name, now, Duration::from_secs(1));
@@ -159,6 +162,7 @@ impl Task {
         };
         if self.marks.differs(change, current) {
             self.gathering.note(now);
+            self.is_survey_due = true;
             if let Some(device) = decoded(entry.as_ref()) {
                 self.writer.tell_of_request(device);
             }
@@ -200,7 +204,9 @@ impl Task {
             .collect();
         let nodes = self.prober.caches.nodes.state();
         let nodes: Vec<&NodeView> = nodes.iter().map(|node| &node.view).collect();
-        for device in self.prober.devices.survey(&devices, &nodes) {
+        let is_due = std::mem::take(&mut self.is_survey_due);
+        let changed = is_due.then(|| self.prober.devices.survey(&devices, &nodes));
+        for device in changed.into_iter().flatten() {
             self.writer.mark(&device, now, Duration::ZERO);
         }
         let by_name = nodes.iter().map(|node| (node.name.as_str(), *node));
@@ -344,6 +350,7 @@ impl Task {
             extent,
             renewed,
             doubt,
+            upkeep,
         } = answer;
         let entry = self.prober.caches.device_entry(&pair.device);
         let node = self.prober.caches.node(&pair.node);
@@ -364,14 +371,7 @@ impl Task {
         let mut known = self.prober.known();
         let known = known.entry(pair.clone()).or_default();
         let before = known.finding.take().and_then(|finding| finding.identity);
-        if let Ok(probe) = &mut outcome {
-            match extent {
-                Extent::Whole => known.clock = Some((now, probe.clock)),
-                Extent::Listed | Extent::Needed => {
-                    probe.clock = known.clock.and_then(|(_, shown)| shown)
-                }
-            }
-        }
+        known.note(&mut outcome, upkeep, extent, now);
         let named = outcome.as_ref().ok();
         let identity = named.map(|probe| probe.reading.identity.clone()).or(before);
         let finding = Finding {
@@ -382,6 +382,7 @@ impl Task {
             trimmed_keys,
             renewed,
             control: known.control.clone(),
+            on_node: known.upkeep.on_node.clone(),
             asked: judge::asked(device),
         };
         known.doubt = doubt.filter(|_| !renewed);

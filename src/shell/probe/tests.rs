@@ -95,6 +95,7 @@ impl Bench {
             trimmed_keys: answer.trimmed_keys,
             renewed: answer.renewed,
             control: None,
+            on_node: None,
             asked: asked(&device),
         }
     }
@@ -333,6 +334,7 @@ async fn a_probe_finds_that_what_answers_is_pinned_for_another_node() {
             trimmed_keys: Vec::new(),
             renewed: false,
             control: None,
+            on_node: None,
             asked: asked(&devices[0]),
         };
         prober.in_the_way(&devices[0], "worker-1", Some(&finding))

@@ -23,7 +23,7 @@ async fn running() -> Running {
         .expect("port");
     let (stopper, stop) = Stopper::new();
     let address = server.address();
-    tokio::spawn(server.serve(site.clone(), stop));
+    tokio::spawn(server.serve(site.clone(), None, stop));
     Running {
         address,
         site,
@@ -177,6 +177,31 @@ async fn a_port_in_use_is_said_in_one_line_with_the_way_out() {
         words.starts_with("--http-bind: failed to listen on 192.0.2.1:80: "),
         "{words}"
     );
+}
+
+/// Kubelets and Prometheus come by the family of the pod's address, whichever the cluster has.
+#[tokio::test]
+async fn everywhere_is_by_ipv4_as_well() {
+    let everywhere = "[::]:0".parse().expect("address");
+    let server = Server::bind(everywhere).await.expect("port");
+    let port = server.address().port();
+    Socket::connect((Ipv4Addr::LOCALHOST, port)).expect("by IPv4");
+}
+
+#[test]
+fn a_kernel_without_ipv6_serves_ipv4_alone() {
+    let instead = |address: &str, error: Errno| {
+        let address = address.parse().expect("address");
+        without_ipv6(address, &error.into()).map(|it| it.to_string())
+    };
+    for error in [Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL] {
+        assert_eq!(instead("[::]:81", error).as_deref(), Some("0.0.0.0:81"));
+        assert_eq!(instead("[::1]:81", error), None);
+        assert_eq!(instead("0.0.0.0:81", error), None);
+    }
+    for error in [Errno::ADDRINUSE, Errno::ACCESS] {
+        assert_eq!(instead("[::]:81", error), None);
+    }
 }
 
 #[tokio::test]

@@ -21,6 +21,8 @@ pub struct NoteRow {
     then: Map<String, Value>,
     #[serde(default, rename = "thenPauses")]
     then_pauses: Vec<Value>,
+    #[serde(rename = "thenSpec")]
+    then_spec: Option<Value>,
     pub expect: String,
     pub message: Option<String>,
 }
@@ -43,6 +45,9 @@ pub fn judge_note(policies: &[Policy], row: &NoteRow) -> Verdict {
         let mut then = json!({"metadata": {"annotations": annotations(&row.then)}});
         if resource == "nodefencingpolicies" {
             then["spec"] = json!({"pauseRequests": row.then_pauses});
+        }
+        if let Some(spec) = &row.then_spec {
+            json_patch::merge(&mut then["spec"], spec);
         }
         request.new = patched(&object, &then).expect("a merge");
         request.old = object;

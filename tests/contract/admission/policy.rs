@@ -1,8 +1,8 @@
 //! ValidatingAdmissionPolicies as the API server evaluates them, with kube's CEL.
 //!
 //! Three things it cannot do. An optional field of a map (`a.?b`) is an error to it where the field is missing, so that is read as a call
-//! of our own, `a.opt('b')`, an option being a list of none or one. And there is no `authorizer`: each policy asks it in a variable
-//! `allowed` and nowhere else, and this is answered from the roles of `deploy/people.yaml`. And there are no types that `dyn` could take away.
+//! of our own, `a.opt('b')`, an option being a list of none or one. And there is no `authorizer`: each policy asks it in variables of
+//! their own and nowhere else, about what is requested, and this is answered from the roles of `deploy/people.yaml`. And there are no types that `dyn` could take away.
 
 use kube_cel::KubeCelExt;
 use kube_cel::cel::extractors::This;
@@ -88,7 +88,7 @@ pub fn all(manifest: &str) -> Vec<Policy> {
         Policy {
             name: name.as_str().expect("a name").to_owned(),
             rules: parsed(&spec["matchConstraints"]["resourceRules"]),
-            conditions: parsed(&spec["matchConditions"]),
+            conditions: parsed(spec.get("matchConditions").unwrap_or(&json!([]))),
             variables: parsed(spec.get("variables").unwrap_or(&json!([]))),
             validations: parsed(&spec["validations"]),
             denies: actions.contains(&json!("Deny")),
@@ -141,7 +141,7 @@ impl Policy {
         }
         let mut variables = Map::new();
         for Named { name, expression } in &self.variables {
-            let value = match verb(expression) {
+            let value = match verb(expression, request.resource) {
                 Some(verb) => json!(request.verbs.iter().any(|it| it == verb)),
                 None => json_of(&evaluated(expression, &context)?),
             };
@@ -167,12 +167,12 @@ impl Policy {
 }
 
 /// The verb that a variable asks the authorizer about.
-fn verb(expression: &str) -> Option<&str> {
+fn verb<'a>(expression: &'a str, resource: &str) -> Option<&'a str> {
     if !expression.contains("authorizer") {
         return None;
     }
-    let asked = "authorizer.group('nodefencing.io').resource('nodefences').check('";
-    let rest = expression.trim().strip_prefix(asked);
+    let asked = format!("authorizer.group('nodefencing.io').resource('{resource}').check('");
+    let rest = expression.trim().strip_prefix(&asked);
     let verb = rest.and_then(|rest| rest.strip_suffix("').allowed()"));
     Some(verb.expect("a question of a form that can be answered here"))
 }

@@ -1,6 +1,7 @@
 //! What a policy's condition `Ready` says.
 
 use super::{Rows, node};
+use fencing_api::conditions::{READY, find};
 use fencing_api::device::FenceDevice;
 use fencing_api::policy::{NodeFencingPolicy, NodeFencingPolicyStatus};
 use fencing_core::assess::others::Served;
@@ -41,9 +42,8 @@ fn assessed(specs: &[(&str, Value)]) -> BTreeMap<String, String> {
         now: jiff::Timestamp::UNIX_EPOCH,
     });
     let words = |status: &NodeFencingPolicyStatus| {
-        status
-            .conditions
-            .iter()
+        find(&status.conditions, READY)
+            .into_iter()
             .map(|it| format!("{}: {}", it.reason, it.message))
             .collect()
     };

@@ -3,10 +3,10 @@
 
 use k8s_openapi::api::apps::v1::DeploymentStrategy;
 use k8s_openapi::api::core::v1::{
-    Affinity, EnvVar, PodSecurityContext, ResourceRequirements, SecurityContext,
-    TopologySpreadConstraint, Volume, VolumeMount,
+    Affinity, EnvVar, HostAlias, PodDNSConfig, PodSecurityContext, ResourceRequirements,
+    SecurityContext, TopologySpreadConstraint, Volume, VolumeMount,
 };
-use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
+use k8s_openapi::api::networking::v1::{NetworkPolicyEgressRule, NetworkPolicyPeer};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -37,7 +37,10 @@ fn of_type(name: &str) -> Value {
         "Affinity" => generated::<Affinity>(),
         "DeploymentStrategy" => generated::<DeploymentStrategy>(),
         "EnvVar" => generated::<EnvVar>(),
+        "HostAlias" => generated::<HostAlias>(),
+        "NetworkPolicyEgressRule" => generated::<NetworkPolicyEgressRule>(),
         "NetworkPolicyPeer" => generated::<NetworkPolicyPeer>(),
+        "PodDNSConfig" => generated::<PodDNSConfig>(),
         "PodSecurityContext" => generated::<PodSecurityContext>(),
         "ResourceRequirements" => generated::<ResourceRequirements>(),
         "SecurityContext" => generated::<SecurityContext>(),

@@ -33,7 +33,7 @@ async fn a_bad_kubeconfig_is_named() {
         words.starts_with("failed to read the kubeconfig /nowhere/config (--kubeconfig): "),
         "{words}"
     );
-    assert!(words.contains("No such file"), "{words}");
+    assert!(words.contains("the file does not exist"), "{words}");
     assert!(words.ends_with(WAY_OUT), "{words}");
     assert_eq!(words.matches("/nowhere/config").count(), 1, "{words}");
 }

@@ -203,6 +203,8 @@ fn every_right_is_granted_by_the_manifest_and_every_granted_one_is_needed() {
         (DELETION_RIGHTS, "delete-node/rbac.yaml"),
         (NETWORK_FENCE_RIGHTS, "network-fence/rbac.yaml"),
         (EARLY_DETECTION_RIGHTS, "early-detection/rbac.yaml"),
+        (HEADROOM_RIGHTS, "headroom/rbac.yaml"),
+        (CALLERS_RIGHTS, "callers/rbac.yaml"),
     ] {
         compare(rights, file);
     }

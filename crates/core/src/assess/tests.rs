@@ -128,7 +128,7 @@ impl Cluster {
             policies: &self.policies,
             nodes: &self.nodes.iter().collect::<Vec<_>>(),
             devices: &devices,
-            fences: &self.fences,
+            fences: &self.fences.iter().collect::<Vec<_>>(),
             attached: &self.attached,
             served: &self.served,
             delays: &self.delays,
@@ -282,6 +282,10 @@ fn equal_priority_is_a_conflict_that_names_both_and_the_node() {
     for name in ["all", "one"] {
         let (shown, words) = ready(&cluster.status(name));
         assert_eq!(shown, "False/Conflict");
+        let is_stalled = |it: &NodeFencingPolicyStatus| {
+            conditions::find(&it.conditions, conditions::STALLED).is_some()
+        };
+        assert!(is_stalled(&cluster.status(name)));
         for part in ["all, one", "w1", "`priority`"] {
             assert!(words.contains(part), "{words}");
         }

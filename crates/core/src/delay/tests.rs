@@ -197,6 +197,7 @@ fn an_early_incident_claims_when_the_wait_is_over_whatever_the_clocks_say() {
         due_time: None,
         early_seconds: None,
         reported_by: None,
+        remediation: None,
         requested_by: None,
         reason: None,
     };

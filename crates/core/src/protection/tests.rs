@@ -201,3 +201,59 @@ fn what_only_observes_opens_when_the_wait_is_over_and_what_acts_a_little_before(
         assert_eq!(opens(mode, Duration::ZERO), Duration::ZERO);
     }
 }
+
+/// L1: a NodeFenceRemediation skips the condition's duration, and no other wait.
+#[test]
+fn what_a_remediation_asks_for_waits_for_nothing_but_uptime_and_cooldown() {
+    let observed = policy("o", json!({"fence": {"mode": "Observe"}}));
+    let acting = policy("prod", json!({}));
+    let [of_observed, of_acting] = [&observed, &acting].map(|policy| Wanted {
+        policy,
+        effective: in_force(policy, at(60)),
+        condition: &policy.spec.unhealthy_conditions[0],
+        held: Duration::from_secs(110),
+    });
+    assert!(of_acting.waits(Duration::from_secs(109)));
+    assert!(!of_acting.waits(Duration::from_secs(110)), "it is over");
+    assert!(!of_observed.waits(Duration::from_secs(109)));
+    let since = Duration::from_secs(100);
+    let asked = of_acting.schedule_asked(None, None);
+    assert_eq!((asked.claim_at, asked.wait_ends), (since, since));
+    let fenced = LastFence {
+        name: "before".to_owned(),
+        since: delay::Since::at(
+            at(0),
+            delay::Now {
+                boot: since,
+                wall: at(0),
+            },
+        ),
+    };
+    let cooldown = Duration::from_secs(acting.spec.budget.cooldown_seconds.into());
+    let asked = of_acting.schedule_asked(None, Some(&fenced));
+    assert_eq!(
+        (asked.claim_at, asked.wait_ends),
+        (since + cooldown, since + cooldown)
+    );
+    assert!(asked.delay.is_some());
+}
+
+/// L1, S11: what ended with its remediation is the policy's to begin, but not once it was tainted.
+#[test]
+fn one_that_was_withdrawn_before_its_taint_is_not_the_record_of_its_outage() {
+    let prod = policy("prod", json!({}));
+    let (says, condition) = (in_force(&prod, at(60)), &prod.spec.unhealthy_conditions[0]);
+    let name = asked_fence_name(&down(), &prod, &says, condition, "uid-r");
+    assert_ne!(name, fence_name(&down(), &prod, &says, condition));
+    let by = json!({"namespace": "fencing", "name": "any", "uid": "uid-r"});
+    let spec = json!({"trigger": {"remediation": by}});
+    let policies = [prod.clone()];
+    for (status, names) in [
+        (json!({}), vec![]),
+        (json!({"taintAppliedTime": SINCE}), vec!["Ended"]),
+    ] {
+        let fences = [ended(&name, "Aborted", spec.clone(), status)];
+        let (obstacles, _) = found(&down(), &policies, &fences, &|_| None);
+        assert_eq!(obstacles, names);
+    }
+}

@@ -171,6 +171,7 @@ fn remediators(rows: &mut Rows) {
         "self-node-remediation.medik8s.io",
         "fence-agents-remediation.medik8s.io",
         "machine-deletion-remediation.medik8s.io",
+        "storage-based-remediation.medik8s.io",
     ];
     rows.one("all of Medik8s installed", new().serves(&medik8s));
     let key = "medik8s.io/remediation";
@@ -276,6 +277,18 @@ fn who_else_is_seen_is_told_in_the_words_of_the_file() {
 }
 
 #[test]
+fn an_out_of_service_by_pacemaker_is_of_no_unknown_component() {
+    let fenced = || new().tainted(&["w2"], OUT_OF_SERVICE, "nodeshutdown");
+    assert_eq!(fenced().told().1, ["unknown"]);
+    let key = "node.kubernetes.io/out-of-service-applied-by";
+    let mut by_pacemaker = fenced().annotated(&["w2"], key);
+    assert_eq!(by_pacemaker.told().1, ["openshift-two-node-fencing"]);
+    // The annotation of one node says nothing about the taint of another.
+    let mut of_two = fenced().annotated(&["w1"], key);
+    assert_eq!(of_two.told().1, ["unknown", "openshift-two-node-fencing"]);
+}
+
+#[test]
 fn it_is_told_from_the_first_sight_on_and_what_is_not_known_leaves_it() {
     let mut scene = Scene::new(&json!({}));
     let shown = |scene: &mut Scene| scene.told().0.map(|(shown, _)| shown);
@@ -319,6 +332,6 @@ fn the_most_that_can_be_told_is_not_cut() {
     }
     let (told, systems) = scene.told();
     let (_, message) = told.expect("it is told");
-    assert_eq!(systems.len(), 13);
+    assert_eq!(systems.len(), 14);
     assert!(message.contains("`kubectl get networkfences`"), "{message}");
 }

@@ -8,7 +8,7 @@ use futures::future::{BoxFuture, FutureExt, Shared};
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -47,6 +47,8 @@ struct Known {
     flight: Option<Flight>,
     /// It has been said that the last addresses are used.
     is_told: bool,
+    /// The last question had no answer; none: there was no question.
+    fails: Option<bool>,
 }
 
 impl Lookup {
@@ -84,6 +86,21 @@ impl Lookup {
         .boxed()
     }
 
+    /// Where this name led last; nothing: it has not been found.
+    #[must_use]
+    pub fn last(&self, host: &str, port: u16) -> Vec<IpAddr> {
+        let names = self.names();
+        let known = names.get(&(host.to_owned(), port));
+        let last = known.into_iter().flat_map(|it| &it.last);
+        last.map(SocketAddr::ip).collect()
+    }
+
+    /// Had the last lookup of this name no answer? None: it was not looked up.
+    #[must_use]
+    pub fn fails(&self, host: &str, port: u16) -> Option<bool> {
+        self.names().get(&(host.to_owned(), port))?.fails
+    }
+
     /// The question that is under way for this name, begun if there is none, and where it led last.
     fn begin(&self, name: &Name) -> (Flight, Vec<SocketAddr>) {
         let mut names = self.names();
@@ -117,6 +134,7 @@ impl Lookup {
         let mut names = self.names();
         if let Some(known) = names.get_mut(&name) {
             known.flight = None;
+            known.fails = Some(answer.is_err());
             match &answer {
                 Ok(found) => {
                     known.last.clone_from(found);
@@ -125,9 +143,6 @@ impl Lookup {
                 Err(error) if is_for_now(error) => {}
                 Err(_) => known.last.clear(),
             }
-            if known.last.is_empty() {
-                names.remove(&name);
-            }
         }
         answer
     }
@@ -135,8 +150,12 @@ impl Lookup {
     /// Says once that the last addresses are used.
     fn tell(&self, (host, port): &Name, error: &io::Error) {
         let mut names = self.names();
-        let known = names.get_mut(&(host.clone(), *port));
-        if known.is_some_and(|known| !std::mem::replace(&mut known.is_told, true)) {
+        let Some(known) = names.get_mut(&(host.clone(), *port)) else {
+            return;
+        };
+        // The question may still be open: its answer comes too late for this caller.
+        known.fails = Some(true);
+        if !std::mem::replace(&mut known.is_told, true) {
             tracing::warn!(host, %error, "the name cannot be resolved now, using its last address");
         }
     }
@@ -215,12 +234,17 @@ mod tests {
         let (lookup, dns, _) = resolver(Dns::LeadsTo(7));
         let set = |state| *dns.lock().expect("no panic") = state;
         assert_eq!(found(&lookup).await, Ok(7));
+        let fails = || lookup.fails("bmc", 443);
+        assert_eq!(fails(), Some(false));
         set(Dns::Fails(AGAIN));
         assert_eq!(found(&lookup).await, Ok(7));
+        assert_eq!(fails(), Some(true), "the answer was an old one");
         set(Dns::LeadsTo(8));
         assert_eq!(found(&lookup).await, Ok(8), "it has moved");
+        assert_eq!(fails(), Some(false));
         set(Dns::Hangs);
         assert_eq!(found(&lookup).await, Ok(8));
+        assert_eq!((fails(), lookup.fails("pdu", 161)), (Some(true), None));
     }
 
     /// Its address may be another device's by now.
@@ -231,6 +255,7 @@ mod tests {
         assert_eq!(found(&lookup).await, Ok(7));
         set(Dns::Fails(NO_NAME));
         assert_eq!(found(&lookup).await, Err(NO_NAME.to_owned()));
+        assert_eq!(lookup.fails("bmc", 443), Some(true));
         set(Dns::Fails(AGAIN));
         assert_eq!(found(&lookup).await, Err(AGAIN.to_owned()));
     }

@@ -7,12 +7,13 @@ mod answers;
 
 use super::account::Account;
 use super::packets::Packets;
-use crate::DeviceError;
 use crate::address::{Address, AddressRules};
 use crate::cidr::Cidr;
 use crate::clock::Clock;
 use crate::credentials::Credentials;
 use crate::http::{Call, Client, Reply, Target};
+use crate::tls::Expiry;
+use crate::{DeviceClock, DeviceError};
 use jiff::Timestamp;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -143,7 +144,7 @@ impl Io {
 
     /// When the certificate expires that the service in the settings presented.
     #[must_use]
-    pub fn expiry(&self) -> Option<Timestamp> {
+    pub fn expiry(&self) -> Option<Expiry> {
         if let Some(packets) = &self.packets {
             return packets.expiry();
         }
@@ -152,6 +153,12 @@ impl Io {
             .iter()
             .find(|(address, _)| *address == self.target.address);
         main.and_then(|(_, client)| client.expiry())
+    }
+
+    /// What the clock of a service showed that has answered in this session; none: no answer had a date.
+    #[must_use]
+    pub fn date(&self) -> Option<DeviceClock> {
+        self.clients.iter().find_map(|(_, client)| client.date())
     }
 
     fn client(&mut self, at: &Address) -> Result<&mut Client, DeviceError> {

@@ -8,7 +8,7 @@ use crate::DeviceError;
 use crate::error::CHECK_ADDRESS;
 use crate::http::{Stream, Target, dial};
 use crate::resolve::unreachable;
-use jiff::Timestamp;
+use crate::tls::Expiry;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -53,7 +53,7 @@ pub struct Packets {
     serial: u32,
     state: State,
     sent: bool,
-    expiry: Option<Timestamp>,
+    expiry: Option<Expiry>,
 }
 
 /// Shows where it leads.
@@ -89,7 +89,7 @@ impl Packets {
 
     /// When the certificates expire that the peer presented last.
     #[must_use]
-    pub fn expiry(&self) -> Option<Timestamp> {
+    pub fn expiry(&self) -> Option<Expiry> {
         self.expiry
     }
 

@@ -9,10 +9,10 @@ use super::words::Said;
 use super::{Cloud, Machine, Provider, Sent};
 use crate::limit::Limit;
 use crate::resolve::unreachable;
+use crate::tls::Expiry;
 use crate::{Command, DeviceError, Extent, FenceSession, OffOutcome, OnOutcome, Probe};
 use fencing_core::reading::{Identity, PowerState, Reading, usable_uuid};
 use futures::future::{BoxFuture, FutureExt};
-use jiff::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ struct Look {
     /// What stands in the way of a power-off.
     off_denied: Option<DeviceError>,
     /// When the provider's certificate expires.
-    expiry: Option<Timestamp>,
+    expiry: Option<Expiry>,
 }
 
 /// A conversation with the provider.
@@ -103,7 +103,7 @@ impl<P: Provider> FenceSession for Session<P> {
                 certificate_expiry: expiry.filter(|_| self.driver.dates_count),
                 off_denied,
                 cipher_suites: Vec::new(),
-                clock: None,
+                clock: self.io.date(),
             })
         }
         .boxed()

@@ -11,7 +11,7 @@
 //! A shell that cannot read its script ends with 2 as well, and so does Python without one; hence both are asked for, and nothing beside them.
 
 use super::given::Action;
-use super::process::Ended;
+use super::run::Ended;
 use fencing_core::reading::PowerState;
 
 const ON: &str = "Status: ON\n";

@@ -8,8 +8,13 @@
 
 mod answers;
 mod given;
+#[cfg(target_os = "linux")]
+mod process;
+#[cfg(not(target_os = "linux"))]
+#[path = "no_process.rs"]
 mod process;
 mod reviewed;
+mod run;
 mod session;
 mod turns;
 

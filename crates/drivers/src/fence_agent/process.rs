@@ -7,7 +7,7 @@
 //! agent is reaped last, so that its number cannot be another's meanwhile. All of that is a task of its own: whoever waits may go away at any
 //! moment, and the agent is ended all the same.
 
-use super::turns::Turn;
+use super::run::{Ended, Failure, OUTPUT_BYTES_MAX, Run};
 use futures::future::{join, pending};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, kill_process_group,
@@ -26,10 +26,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
-use zeroize::Zeroizing;
 
-/// What an agent may print, standard output and error together, in bytes.
-pub const OUTPUT_BYTES_MAX: usize = 64 * 1024;
 /// Where an agent finds its own programs.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 /// What marks an agent and all that it starts.
@@ -40,44 +37,6 @@ const LOOKS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(5);
 /// How long the last words of an agent that has ended are read.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-
-/// What is run, and for how long.
-pub struct Run {
-    /// The agent.
-    pub program: PathBuf,
-    /// What it reads.
-    pub input: Zeroizing<String>,
-    /// The time that it has.
-    pub time: Duration,
-    /// Kept until nothing of it is left.
-    pub turn: Turn,
-}
-
-/// How an agent has ended by itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
-    /// Its exit code; none: a signal has ended it.
-    pub code: Option<i32>,
-    /// That signal.
-    pub signal: Option<i32>,
-    /// What it printed.
-    pub stdout: Vec<u8>,
-    /// What it complained of.
-    pub stderr: Vec<u8>,
-}
-
-/// Why it did not end by itself.
-#[derive(Debug)]
-pub enum Failure {
-    /// It was never started.
-    NotStarted(io::Error),
-    /// Its time was over.
-    Late,
-    /// It printed more than it may.
-    Flooded,
-    /// It was started, and the operating system failed on the way.
-    Lost(io::Error),
-}
 
 /// Runs it. Whoever drops this ends it.
 ///

@@ -1,4 +1,6 @@
 //! Which agents are run, and with which parameters: those whose code was read (fence-agents 4.12.1 of Debian 12), and no other.
+//! Between that and 4.16.0 of Debian 13 these agents and their library changed in their help and in how they quote, not in what they send, read and
+//! return for status, on and off.
 //!
 //! An agent is on the list if it reports Off for the device's own word for off alone, reaches the device over the network with a login that
 //! a stranger on the way does not get, and sends a hard off. [`REFUSED`] says why of those that somebody may miss. What an agent drops of the

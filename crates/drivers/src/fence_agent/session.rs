@@ -3,7 +3,8 @@
 use super::FenceAgent;
 use super::answers::{self, Answer};
 use super::given::Action;
-use super::process::{self, Ended, Failure, OUTPUT_BYTES_MAX, Run};
+use super::process;
+use super::run::{Ended, Failure, OUTPUT_BYTES_MAX, Run};
 use super::turns::{self, Purpose};
 use crate::error::printable;
 use crate::{Command, DeviceError, Extent, FenceSession, OffOutcome, OnOutcome, Probe, resolve};

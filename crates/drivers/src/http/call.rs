@@ -150,7 +150,12 @@ mod tests {
     #[tokio::test]
     async fn a_call_has_its_own_headers_form_and_limit() {
         let service = Service::new().await;
-        service.answer("PUT /stop", "200 OK", "X-Token: secret-token\r\n", "12345");
+        service.answer(
+            "PUT /stop",
+            "200 OK",
+            "X-Token: secret-token\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n",
+            "12345",
+        );
         let name = HeaderName::from_static("x-auth");
         let call = Call::new(Method::PUT, "/stop")
             .with_form("a=1")
@@ -160,6 +165,10 @@ mod tests {
         assert_eq!(reply.headers["x-token"], "secret-token");
         assert_eq!(reply.body.as_deref(), Ok(&b"12345"[..]));
         assert!(!format!("{:?}{call:?}", reply.headers).contains("secret-token"));
+        assert_eq!(
+            client.date().map(|it| it.time.as_second()),
+            Some(784_111_777)
+        );
         assert!(!format!("{call:?}").contains("opens"));
         let asked = service.asked().concat();
         for part in [

@@ -6,12 +6,11 @@ use crate::address::{Address, AddressRules};
 use crate::credentials::Credentials;
 use crate::error::printable;
 use crate::resolve::{self, unreachable};
-use crate::tls;
+use crate::tls::{self, Expiry};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use jiff::Timestamp;
 use rustls::pki_types::ServerName;
 use std::fmt;
 use std::net::SocketAddr;
@@ -56,7 +55,7 @@ pub struct Connection {
     /// Takes requests.
     pub sender: http1::SendRequest<Full<Bytes>>,
     /// When the certificates that the device presented expire.
-    pub expiry: Option<Timestamp>,
+    pub expiry: Option<Expiry>,
     task: JoinHandle<()>,
 }
 
@@ -117,7 +116,7 @@ pub struct Dialled {
     /// The address that was connected to.
     pub address: SocketAddr,
     /// When the certificates that the device presented expire.
-    pub expiry: Option<Timestamp>,
+    pub expiry: Option<Expiry>,
 }
 
 /// Connects to `resolved`, or to the first allowed address of the host. Whatever is spoken over it comes later.

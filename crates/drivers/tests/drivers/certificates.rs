@@ -243,7 +243,7 @@ async fn a_probe_tells_when_the_certificate_expires() {
             ..settings_of(&bmc)
         });
         let probe = driver.unwrap().open().probe(Extent::Whole).await.unwrap();
-        probe.certificate_expiry.map(|expiry| expiry.to_string())
+        probe.certificate_expiry.map(|expiry| expiry.at.to_string())
     };
     let trusted = full(&certificate.issuer_pem);
     assert_eq!(

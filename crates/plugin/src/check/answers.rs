@@ -1,7 +1,6 @@
 //! What the API server's first answers mean for whoever has typed the command: the operator's own words are for a pod with a service account.
 
 use super::super::cluster::{Cluster, Error as ClusterError};
-use super::super::foreign_text::Sign;
 use fencing_cluster::client::AskError;
 use fencing_cluster::preflight::Error;
 
@@ -30,9 +29,7 @@ pub(super) fn words(cluster: &Cluster, error: Error) -> Result<String, ClusterEr
         } => format!(
             "{server} does not know the path to ask {what}: {message}; check `server` of the kubeconfig (is it a Kubernetes API server?), or select another --context"
         ),
-        AskError::Unknown(words) if Sign::NoConnection.is_in(&words) => format!(
-            "{server} does not answer: {words}; check `server` of the kubeconfig, and `kubectl get --raw /version`"
-        ),
+        AskError::NoConnection(why) => ClusterError::NoConnection { server, why }.to_string(),
         AskError::Unknown(words) => format!(
             "{server} returned no Kubernetes answer to {what}: {words}; check `server` of the kubeconfig, and `kubectl get --raw /version`"
         ),

@@ -18,7 +18,7 @@ pub(super) const GUARD: Check = HERE.check(
     "docs/runbooks/NodeFencingAdmissionGuardMissing.md#diagnosis",
 );
 /// Bindings of `deploy/admission.yaml` that hold the operator and people, by how their names end.
-const GUARDS: [&str; 10] = [
+const GUARDS: [&str; 12] = [
     "-nodes",
     "-attachments",
     "-pods",
@@ -29,6 +29,8 @@ const GUARDS: [&str; 10] = [
     "-confirm",
     "-fence",
     "-notes",
+    "-pause",
+    "-probe",
 ];
 
 pub(super) async fn look(cluster: &Cluster) -> Result<Vec<Finding>, Error> {

@@ -140,7 +140,7 @@ fn of_policies(policies: &[NodeFencingPolicy]) -> Vec<Finding> {
         let mode = status.and_then(|it| Some(it.effective.as_ref()?.mode));
         let mode = mode.unwrap_or(policy.spec.procedure.fence.mode);
         match ready {
-            None => POLICIES.fails(format!("NodeFencingPolicy {name}: the operator has not processed it yet")),
+            None => POLICIES.fails(format!("NodeFencingPolicy {name} is not ready")),
             Some(ready) if ready.status != "True" => POLICIES.fails(format!("NodeFencingPolicy {name} is not ready: {}: {}", ready.reason, ready.message)),
             Some(_) if mode == FenceMode::Observe => POLICIES.warns(format!("NodeFencingPolicy {name} is in mode Observe and only reports; set fence.mode when you trust it")),
             Some(ready) if ready.message.contains("; warning: ") => POLICIES.warns(format!("NodeFencingPolicy {name} acts, mode {mode:?}: {}", ready.message)),

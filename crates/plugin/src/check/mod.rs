@@ -43,9 +43,11 @@ What is not well ends with the page of the book that says more: a file of the \
 operator's repository, since nothing is published, or a link to where you have \
 put it (--book).
 
-Exit codes: 0 nothing has failed, 1 something has, 2 with --strict: there are \
-warnings. A command line that cannot be used gives 2 as well, with nothing on \
-standard output and a message that begins with `error:`.";
+Exit codes: 0 nothing has failed, 1 something has, or the command line cannot be \
+used, 2 with --strict: there are warnings.";
+
+/// Where the pages of this version are: `hack/release` says it to the build. None: only their paths are known.
+const BOOK: Option<&str> = option_env!("KUBECTL_FENCE_BOOK");
 
 /// Check whether the fleet is protected
 #[derive(Debug, clap::Args)]
@@ -197,7 +199,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
         }
         sleep(PAUSE).await;
     };
-    if let Some(book) = &args.book {
+    if let Some(book) = args.book.as_deref().or(BOOK) {
         link(&mut findings, book);
     }
     let content = Findings {

@@ -62,6 +62,16 @@ pub enum Error {
     /// The API server, or a policy of its, says no.
     #[error("{0}")]
     Refused(String),
+    /// Nothing was asked.
+    #[error(
+        "failed to connect to {server}: {why}; check `server` of the kubeconfig (kubectl cluster-info), or select another --context"
+    )]
+    NoConnection {
+        /// URL of the API server.
+        server: String,
+        /// The cause.
+        why: String,
+    },
     /// There was no answer, or none that says what was done.
     #[error(
         "{what}: {source}; check `kubectl get --raw /readyz`, --context and the kubeconfig, or set a longer --request-timeout"

@@ -32,6 +32,7 @@ fn commands_come_first_and_then_what_they_take() {
         ("--context=lab explain", Kind::Incident),
         ("status", Kind::Any),
         ("status --context", Kind::Context),
+        ("status --user", Kind::User),
         ("diagnose -n", Kind::Namespace),
         ("status --operator-namespace", Kind::Namespace),
         ("diagnose -n shop pvc", Kind::Claim),
@@ -78,7 +79,7 @@ fn names_are_asked_for_as_whoever_is_named_and_where() {
     let before: Vec<String> = line.split(' ').map(str::to_owned).collect();
     let line = Line::of(&command, &before);
     let values = |id: &str| line.values(id).collect::<Vec<_>>();
-    assert_eq!(values("user"), ["eve"]);
+    assert_eq!(values("as_user"), ["eve"]);
     assert_eq!(values("groups"), ["a", "b"]);
     assert_eq!(values("namespace"), ["shop"]);
 }

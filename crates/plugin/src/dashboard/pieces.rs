@@ -170,7 +170,7 @@ fn policies(world: &World, now: Timestamp) -> Html {
             number(nodes.map(|it| it.selected)),
             number(nodes.map(|it| it.protected)),
             number(status.open_incidents),
-            Html::text(ready.map_or("the operator has not processed it yet", |it| &it.message)),
+            Html::text(ready.map_or("", |it| &it.message)),
         ]
     };
     let titles = [

@@ -80,9 +80,8 @@ It reads only, with your own rights; what you may not read is shown as unknown. 
 Exit codes: 0 nothing was found, 2 something was, or an incident requires
 action, 3 nothing was found and a pod waits, as it does for some seconds while
 a volume detaches: ask again (after 6 minutes, or 1 of an error, that is D17),
-1 failed, or nothing was found and not all could be read. A command line that
-cannot be used gives 2 as well, with nothing on standard output and a message
-that begins with `error:`.";
+1 failed, or nothing was found and not all could be read, or the command line
+cannot be used.";
 
 /// Explain why a pod cannot attach its volume
 #[derive(Debug, clap::Args)]
@@ -206,7 +205,7 @@ fn meant(cluster: &Cluster, args: &Args) -> Result<Scope, Error> {
         let own = cluster.clients.reads.default_namespace();
         args.namespace.clone().unwrap_or_else(|| own.to_owned())
     };
-    let subject = subject(&args.subject).map_err(Error::Usage)?;
+    let subject = subject(&args.subject).map_err(Error::No)?;
     Ok(match (args.all_namespaces, subject) {
         (true, _) => Scope::All,
         (false, Some((kind, name))) => Scope::One(kind, namespace(), name),

@@ -1,7 +1,7 @@
 //! Which pods wait for a volume that another node has, and which node that is.
 //!
-//! Attach/detach says `Multi-Attach error` once for each pod and volume (upstream's `pkg/controller/volume/attachdetach/reconciler`, v1.36), and
-//! events last for an hour. So a pod is stuck, too, that has waited for longer than a detach takes while its volume is attached elsewhere.
+//! Attach/detach says `Multi-Attach error` (since 1.37 `Waiting for detach`) once for each pod and volume (upstream's
+//! `pkg/controller/volume/attachdetach/reconciler`, v1.36 and v1.37), and events last for an hour. So a pod is stuck, too, that has waited for longer than a detach takes while its volume is attached elsewhere.
 
 use super::facts::ATTACH;
 use super::index::Index;

@@ -213,8 +213,6 @@ pub fn device(
     };
     let mut device = FenceDevice::new(name, spec);
     let labels = common.labels.iter().cloned();
-    // What the type adds is about its definition (`helm.sh/resource-policy`).
-    device.metadata.annotations = None;
     device.metadata.labels = (!common.labels.is_empty()).then(|| labels.collect());
     device
 }

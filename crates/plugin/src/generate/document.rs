@@ -121,9 +121,7 @@ mod tests {
             "credentialsRef": {"name": "bmc"},
         });
         let spec = serde_json::from_value(spec).expect("a spec");
-        let mut device = FenceDevice::new("worker-1-bmc", spec);
-        device.metadata.annotations = None;
-        device
+        FenceDevice::new("worker-1-bmc", spec)
     }
 
     #[test]

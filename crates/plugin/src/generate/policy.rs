@@ -118,7 +118,7 @@ pub fn run(args: &Args) -> Done {
 fn text(args: &Args) -> Result<String, Error> {
     let mode = args.mode.map_or(FenceMode::Observe, FenceMode::from);
     if args.power_on && mode != FenceMode::PowerOff {
-        return Err(Error::Usage(format!(
+        return Err(Error::No(format!(
             "--power-on: mode {mode:?} powers no machine off, so none is powered on; add --mode PowerOff"
         )));
     }
@@ -185,10 +185,7 @@ fn policy(args: &Args, mode: FenceMode) -> Result<NodeFencingPolicy, Error> {
         spec.procedure.power_on.policy = PowerOnPolicy::AfterRecovery;
     }
     let name = args.name.as_deref().unwrap_or(NAME);
-    let mut policy = NodeFencingPolicy::new(name, spec);
-    // What the type adds is about its definition (`helm.sh/resource-policy`).
-    policy.metadata.annotations = None;
-    Ok(policy)
+    Ok(NodeFencingPolicy::new(name, spec))
 }
 
 #[cfg(test)]

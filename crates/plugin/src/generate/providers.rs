@@ -108,8 +108,6 @@ fn proposal(driver: &str, machines: &str, nodes: &str, common: &Common) -> Resul
     let spec: FenceDeviceSpec = serde_json::from_value(spec)
         .map_err(|error| Error::No(format!("driver {driver} cannot be written: {error}")))?;
     let mut device = FenceDevice::new(&page, spec);
-    // What the type adds is about its definition (`helm.sh/resource-policy`).
-    device.metadata.annotations = None;
     let labels = common.labels.iter().cloned();
     device.metadata.labels = (!common.labels.is_empty()).then(|| labels.collect());
     Ok(Proposal {

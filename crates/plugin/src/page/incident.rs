@@ -1,7 +1,7 @@
 //! One incident as a part of a page: all that its record has, section by section.
 
 use super::super::fences::Warning;
-use super::super::timeline::{condition, timeline};
+use super::super::timeline::{condition, remediation, timeline};
 use super::super::trail::dated;
 use super::super::{fences, table};
 use super::chart::chart;
@@ -125,14 +125,16 @@ fn asked(fence: &NodeFence) -> String {
     let trigger = &fence.spec.trigger;
     let user = trigger.requested_by.as_deref().unwrap_or_default();
     let reason = trigger.reason.as_deref().unwrap_or_default();
+    let caller = remediation(fence).map(|it| format!(", {it}"));
+    let caller = caller.unwrap_or_default();
     match trigger.type_ {
         TriggerType::NodeCondition if trigger.reported_by.is_some() => {
             format!(
-                "condition {}, reported early by the operator",
+                "condition {}, reported early by the operator{caller}",
                 condition(fence)
             )
         }
-        TriggerType::NodeCondition => format!("condition {}", condition(fence)),
+        TriggerType::NodeCondition => format!("condition {}{caller}", condition(fence)),
         TriggerType::Manual => format!("Requested by {user}: {reason}"),
         TriggerType::External => "a taint found without its record".to_owned(),
     }

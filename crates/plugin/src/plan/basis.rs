@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 
 /// kube-controller-manager's flag.
 const FLAG: &str = "--node-monitor-grace-period";
-/// Its default: 50 s from Kubernetes 1.32 on, 40 s before (upstream's `pkg/controller/nodelifecycle/config/v1alpha1/defaults.go`; read in
-/// v1.34, v1.35 and v1.36, which have 50 s, and in an older version with 40 s).
+/// Its default: 50 s from Kubernetes 1.32 on, 40 s before (upstream's `pkg/controller/nodelifecycle/config/v1alpha1/defaults.go`,
+/// v1.30 to v1.37).
 const PERIODS: (f64, f64) = (50.0, 40.0);
 /// The first minor version with the longer one.
 const LONGER_FROM: u32 = 32;

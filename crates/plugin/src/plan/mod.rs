@@ -6,6 +6,7 @@
 
 mod basis;
 mod facts;
+pub mod headroom;
 mod place;
 mod pods;
 mod present;
@@ -62,8 +63,7 @@ Of a node that is down already, or has an open incident, it says first what \
 becomes of that; the prediction is then of its next power loss.
 
 Exit codes: 0 everything recovers by itself, 2 not everything does (or it is \
-not known), 1 failed. A command line that cannot be used gives 2 as well, with \
-nothing on standard output and a message that begins with `error:`.";
+not known), 1 failed or invalid command line.";
 
 /// Predict what would happen if a node lost power now
 #[derive(Debug, clap::Args)]

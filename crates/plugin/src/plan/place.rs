@@ -96,7 +96,18 @@ pub fn place(machines: &mut [Machine], dead: &str, wants: &Wants<'_>) -> Result<
     Ok(machine.view.name.clone())
 }
 
-fn room(machine: &Machine) -> (i128, i128) {
+/// Does the machine take the pod? The questions of [`place`], without words.
+pub fn takes(machine: &Machine, dead: &str, wants: &Wants<'_>) -> bool {
+    let tolerations = wants.spec.and_then(|it| it.tolerations.as_deref());
+    is_usable(&machine.view, dead)
+        && short(machine, &wants.asked).is_none()
+        && repelled(tolerations.unwrap_or_default(), &machine.view).is_none()
+        && wants.spec.is_none_or(|it| wanted(it, &machine.view))
+        && wants.volumes.iter().all(|it| selects(it, &machine.view))
+}
+
+/// What is left of it, by what runs out first.
+pub fn room(machine: &Machine) -> (i128, i128) {
     let left = |name: &str| machine.free.get(name).copied().unwrap_or_default();
     (left("memory"), left("cpu"))
 }
@@ -106,13 +117,17 @@ fn is_usable(node: &NodeView, dead: &str) -> bool {
     node.name != dead && node.ready() == Ready::True && !node.unschedulable && !node.deleting
 }
 
-/// What the node has too little of, in words; what it does not name it has nothing of.
-fn lacking(machine: &Machine, asked: &Amounts) -> Option<String> {
-    let short = asked.iter().find(|(name, amount)| {
+/// What the node has too little of, and how much of it is asked for; what it does not name it has nothing of.
+fn short<'a>(machine: &Machine, asked: &'a Amounts) -> Option<(&'a String, &'a i128)> {
+    asked.iter().find(|(name, amount)| {
         let free = machine.free.get(*name).copied().unwrap_or_default();
         **amount > 0 && **amount > free
-    });
-    short.map(|(name, amount)| {
+    })
+}
+
+/// The same in words.
+fn lacking(machine: &Machine, asked: &Amounts) -> Option<String> {
+    short(machine, asked).map(|(name, amount)| {
         let free = machine.free.get(name).copied().unwrap_or_default().max(0);
         format!(
             "{} of {name}, where Node {} has {} left",

@@ -79,7 +79,7 @@ pub fn judge(pods: &[Pod], mut scene: Scene<'_>) -> Vec<PodPlan> {
 }
 
 /// Everything but the room for it elsewhere.
-fn first(pod: &Pod, scene: &Scene<'_>) -> PodPlan {
+pub(super) fn first(pod: &Pod, scene: &Scene<'_>) -> PodPlan {
     let owner = controller(pod);
     let mut plan = PodPlan {
         namespace: pod.namespace().unwrap_or_default(),

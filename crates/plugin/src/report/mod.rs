@@ -33,7 +33,7 @@ numbers and UUIDs are replaced, each by the same word in all files, such as addr
 of objects stay. README in the archive says what could not be read.
 
 Exit codes: 0 an archive is written, though some of it could not be read, 1 none \
-is, for nothing of it could be, 2 the command line cannot be used.";
+is: nothing of it could be read, or the command line cannot be used.";
 
 /// Write a support archive, with secrets and addresses left out
 #[derive(Debug, clap::Args)]

@@ -140,15 +140,9 @@ fn aside(policy: &Policy) -> Option<String> {
         ));
     }
     let is_over = policy.reason.as_deref() == Some(HeldBy::Paused.as_str());
-    let message = policy.message.as_ref().filter(|_| !is_over);
-    let message = message.map(|it| format!("{name}: {it}"));
-    match policy.ready {
-        true => None,
-        false if is_over => None,
-        false => Some(message.unwrap_or_else(|| {
-            format!("{name}: the operator has not processed it yet (kubectl fence check)")
-        })),
-    }
+    let message = policy.message.as_ref();
+    let message = message.filter(|_| !policy.ready && !is_over);
+    message.map(|it| format!("{name}: {it}"))
 }
 
 /// Who is not among the protected, unless the words above name them all.

@@ -48,11 +48,11 @@ booted:
       kubectl fence test worker-3 --power-cycle --reason \"new BMC firmware\"
       kubectl uncordon worker-3
 
-A probe needs the right to patch FenceDevices (ClusterRole node-fencing-editor), \
+A probe needs the right to patch FenceDevices (ClusterRole node-fencing-prober), \
 --power-cycle the verb `fence` (node-fencing-fencer).
 
-Exit codes: 0 fencing works, 1 it would not or is unknown, 2 invalid \
-command line.";
+Exit codes: 0 fencing works, 1 it would not, is unknown, or the command line \
+cannot be used.";
 
 /// Test the devices of a node
 #[derive(Debug, clap::Args)]
@@ -155,7 +155,7 @@ pub async fn run(cluster: &Cluster, args: Args) -> Done {
             annotations.insert(PROBE_REQUESTED_AT.to_owned(), json!(at));
         }
         let patch = json!({"metadata": {"annotations": annotations}});
-        let write = args.dry_run.write("node-fencing-editor");
+        let write = args.dry_run.write("node-fencing-prober");
         let name = device.name_any();
         let device: FenceDevice = cluster.patch(&name, &patch, &write).await?;
         if write.dry_run {
@@ -288,7 +288,7 @@ fn screen(test: &Test) -> String {
                 it.credentials_valid.clone(),
                 it.identity_verified.clone(),
                 or_none(it.power.map(|it| format!("{it:?}"))),
-                it.ready.to_string(),
+                if it.ready { "True" } else { "False" }.to_owned(),
             ]
         })
         .collect();

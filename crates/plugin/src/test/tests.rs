@@ -94,7 +94,7 @@ fn the_screen_says_why_a_fence_would_not_work() {
         screen(&test),
         "\
 DEVICE   REACHABLE   LOGIN     IDENTITY   POWER   READY
-bmc      Unknown     Unknown   Unknown    On      false
+bmc      Unknown     Unknown   Unknown    On      False
   bmc: AuthFailed: the BMC refuses user and password
 "
     );

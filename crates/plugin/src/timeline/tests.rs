@@ -1,4 +1,5 @@
 use super::*;
+use fencing_api::remediation::RemediationReference;
 use serde_json::json;
 
 /// The record lists attempts, readings and volumes each by themselves; what is told goes through all of them by time.
@@ -244,4 +245,13 @@ fn a_wait_is_told_as_over_where_it_was_waited_for() {
     let whole: NodeFence = serde_json::from_value(whole).expect("a NodeFence");
     let words = "policy workers opened the incident 43 s early, because a device read Off";
     assert_eq!(timeline(&whole)[0].words, words);
+    let mut asked = whole;
+    asked.spec.trigger.early_seconds = None;
+    asked.spec.trigger.remediation = Some(RemediationReference {
+        namespace: "fencing".to_owned(),
+        name: "worker-1".to_owned(),
+        uid: "uid-1".to_owned(),
+    });
+    let words = "policy workers opened the incident for NodeFenceRemediation fencing/worker-1";
+    assert_eq!(timeline(&asked)[0].words, words);
 }

@@ -59,6 +59,8 @@ pub struct BmcFaults {
     /// After an accepted reset, this many reads are answered with 200 and an empty body.
     pub empty_reads_after_reset: u32,
 
+    /// What the Manager's clock shows, in RFC 3339; it has none if not set.
+    pub manager_time: Option<String>,
     /// The collection's link to the machine, in place of the right one.
     pub member_link: Option<String>,
     /// The reset action's target, in place of the right one.

@@ -62,6 +62,13 @@ pub(super) fn serial_number(system_uuid: &str) -> String {
         .collect()
 }
 
+/// The Manager, with a clock.
+pub(super) fn manager(faults: &BmcFaults) -> Value {
+    let mut manager = fixed("/redfish/v1/Managers/BMC").unwrap_or_default();
+    manager["DateTime"] = json!(faults.manager_time);
+    manager
+}
+
 /// The resources that never change, found by path (without a slash at the end).
 pub(super) fn fixed(path: &str) -> Option<Value> {
     let link = |path: &str| json!({"@odata.id": path});

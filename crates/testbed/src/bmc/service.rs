@@ -285,6 +285,9 @@ impl Service {
             }
             ["redfish", "v1", "TaskService", "Tasks", id] => self.read_task(id),
             ["redfish", "v1", "TaskService", "TaskMonitors", id] => self.read_task_monitor(id),
+            ["redfish", "v1", "Managers", "BMC"] if faults.manager_time.is_some() => {
+                Answer::resource(&model::manager(&faults))
+            }
             _ => model::fixed(&asked.path)
                 .map_or_else(|| error_for(404), |resource| Answer::resource(&resource)),
         }

@@ -44,10 +44,18 @@ func main() {
 	case "kube-scheduler":
 		command = scheduler.NewSchedulerCommand()
 	case "kubelet":
-		command = kubelet.NewKubeletCommand(context.Background())
+		command = kubeletCommand(kubelet.NewKubeletCommand)
 	default:
 		fmt.Fprintf(os.Stderr, "control-plane: unknown component %q\n%s\n", os.Args[0], usage)
 		os.Exit(2)
 	}
 	os.Exit(cli.Run(command))
+}
+
+// kubeletCommand calls upstream's constructor, which takes a context since Kubernetes 1.34.
+func kubeletCommand(constructor any) *cobra.Command {
+	if withContext, ok := constructor.(func(context.Context) *cobra.Command); ok {
+		return withContext(context.Background())
+	}
+	return constructor.(func() *cobra.Command)()
 }

@@ -1,10 +1,10 @@
-//! Early reports (S24) that are wrong in one way each.
+//! Early reports (S24) that are wrong in one way each, and a claim that is early without a reason (L1).
 
 use serde_json::{Value, json};
 
 use super::bad_histories::{BadHistory, SECOND, without};
 use super::history::{History, Step};
-use crate::judge::rules::EARLY;
+use crate::judge::rules::{EARLY, WAITED};
 use crate::proxy::writes::CLAIM;
 
 pub const BAD_REPORTS: &[BadHistory] = &[
@@ -24,6 +24,14 @@ pub const BAD_REPORTS: &[BadHistory] = &[
         let path = "/status/conditions/0/lastHeartbeatTime";
         let beats = json!({"op": "replace", "path": path, "value": "2026-11-22T17:34:50Z"});
         report(history, |patch| patch.push(beats));
+    }),
+    ("a claim within the policy's wait", &WAITED, |history| {
+        for event in &mut history.audit {
+            let waits = "/responseObject/spec/unhealthyConditions/0/durationSeconds";
+            if let Some(seconds) = event.pointer_mut(waits) {
+                *seconds = json!(11);
+            }
+        }
     }),
 ];
 

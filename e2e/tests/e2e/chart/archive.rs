@@ -11,6 +11,8 @@ use tokio::process::Command;
 
 use super::{HELMS, KUBE_VERSION, RELEASE, by_name, documents, path, render, run, text};
 
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// A dry run with this helm, or the one that it finds: what was said, and the archive.
 async fn package(out: &Path, helm: Option<&Path>) -> Result<(String, String)> {
     let mut command = Command::new(workspace().join("hack/release"));
@@ -48,6 +50,12 @@ async fn what_a_release_hands_out_installs_what_the_chart_installs() -> Result<(
         ];
         let rendered = by_name(documents(&text(helm, &template).await?)?);
         ensure!(rendered == chart, "{helm}: the archive renders another");
+
+        // Its alerts lead to the pages of the version.
+        let rules = "metrics.renderMode=alwaysRender,metrics.prometheusRule.enabled=true";
+        let rules = text(helm, &[&template[..], &["--set", rules]].concat()).await?;
+        let page = format!("https://example.com/blob/v{VERSION}/docs/runbooks/NodeFencingHeld.md");
+        ensure!(rules.contains(&page), "{helm}: no alert leads to {page}");
 
         let wrong = [&template[..], &["--set", "replicaz=3"]].concat();
         let refused = run(helm, &wrong).await?;

@@ -1,11 +1,15 @@
 //! The Helm chart in the hands of Helm 3 and of Helm 4: that every render is what an API server takes, and that it is what `deploy/` is.
-//! [`values`] has what it makes of which values, [`archive`] what a release hands out, [`release`] lives through a release by the book's own lines, [`replicas`] runs the operator from what was rendered.
+//! [`values`] has what it makes of which values, [`archive`] what a release hands out, [`release`] lives through a release by the
+//! book's own lines, [`replicas`] runs the operator from what was rendered, [`umbrella`] makes it a part of another chart,
+//! [`policies`] has the chart of policies and devices.
 
 mod archive;
 mod conform;
-mod release;
+mod policies;
+pub mod release;
 mod replicas;
 mod typed;
+mod umbrella;
 mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -283,6 +287,8 @@ fn without_release(object: &mut Value) {
     };
     for label in [
         "app.kubernetes.io/instance",
+        "app.kubernetes.io/component",
+        "app.kubernetes.io/part-of",
         "app.kubernetes.io/version",
         "app.kubernetes.io/managed-by",
         "helm.sh/chart",

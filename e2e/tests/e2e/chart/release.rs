@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::typed::Desk;
-use super::{RELEASE, chart, path};
+use super::{RELEASE, chart, path, policies};
 use crate::verdict::{Body, call, must};
 
-const PODS: &str = "/api/v1/namespaces/node-fencing-system/pods";
+pub const PODS: &str = "/api/v1/namespaces/node-fencing-system/pods";
 const POLICIES: &str = "/apis/nodefencing.io/v1alpha1/nodefencingpolicies";
 const DEVICES: &str = "/apis/nodefencing.io/v1alpha1/fencedevices";
 const FENCES: &str = "/apis/nodefencing.io/v1alpha1/nodefences";
@@ -29,6 +29,8 @@ const UPGRADE: &str = "docs/how-to/upgrade.md";
 const UNINSTALL: &str = "docs/how-to/uninstall.md";
 const WATCH: &str = "docs/how-to/watch.md";
 const AIR_GAP: &str = "docs/how-to/air-gap.md";
+/// The line of that page that installs the operator.
+const OF_OPERATOR: &str = "helm install node-fencing-operator";
 /// A line is typed as it stands there.
 const AS_IT_IS: (&str, &str) = ("", "");
 /// By the present chart, with something to see it by.
@@ -117,6 +119,9 @@ async fn life(helm: &'static str) -> Result<()> {
         log.lines().all(|line| line.starts_with("ok   ")) && log.lines().count() == 4,
         "{log}"
     );
+    let asked = format!("{PODS}/node-fencing-operator-check");
+    let left = call(&plane.admin(), Method::GET, &asked, None).await?;
+    ensure!(left.is_err(), "the pod of the test stays: {left:?}");
     release.upgrade(&[THREE_REPLICAS]).await?; // 5
     ensure!(release.replicas().await? == 3);
     back_to(&release, "4").await?; // 6
@@ -132,9 +137,10 @@ async fn life(helm: &'static str) -> Result<()> {
     gone.context(log)?;
     // The records outlive the release, and the next one takes their CRDs over.
     plane.kubectl_text(&["get", "nf", "by-hand"]).await?;
-    release.types(INSTALL, "helm install").await?;
+    release.types(INSTALL, OF_OPERATOR).await?;
     plane.kubectl_text(&["get", "nf", "by-hand"]).await?;
     watched_and_not(&release).await?;
+    policies::by_the_book(&plane, helm, &release.desk).await?;
     through_an_air_gap(&release).await?;
     release.desk.has_typed_all()
 }
@@ -294,7 +300,7 @@ async fn left_open(release: &Release<'_>, operator: Operator) -> Result<Operator
         "it has changed from {before} to {after}"
     );
 
-    release.types(INSTALL, "helm install").await?;
+    release.types(INSTALL, OF_OPERATOR).await?;
     plane
         .wait_for_service_account(NAMESPACE, SERVICE_ACCOUNT)
         .await?;
@@ -303,7 +309,7 @@ async fn left_open(release: &Release<'_>, operator: Operator) -> Result<Operator
     Ok(operator)
 }
 
-async fn has_ended(plane: &ControlPlane) -> Result<()> {
+pub async fn has_ended(plane: &ControlPlane) -> Result<()> {
     eventually("it has ended", LIMIT, async || {
         let fence = plane
             .kubectl_text(&["get", "nf", "by-hand", "-o", "json"])
@@ -325,7 +331,7 @@ fn succeeded(fence: &Value) -> Option<&str> {
 }
 
 /// A fence that waits for its approval.
-async fn open_fence(plane: &ControlPlane) -> Result<()> {
+pub async fn open_fence(plane: &ControlPlane) -> Result<()> {
     let fence = json!({
         "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence", "metadata": {"name": "by-hand"},
         "spec": {
@@ -354,7 +360,7 @@ async fn open_fence(plane: &ControlPlane) -> Result<()> {
 
 /// Does what a kubelet does with a hook's pod: runs the operator with the pod's arguments, as the pod's account, and says how it ended. Gives
 /// what it printed.
-async fn as_kubelet(plane: &ControlPlane, pod: &str) -> Result<String> {
+pub async fn as_kubelet(plane: &ControlPlane, pod: &str) -> Result<String> {
     let path = format!("{PODS}/{pod}");
     let pod = eventually("the hook's pod is made", LIMIT, async || {
         let pod = must(&plane.admin(), Method::GET, &path, None).await?;

@@ -100,6 +100,7 @@ fn lines() -> Result<Vec<Line>> {
     let mut pages = vec![
         "README.md".to_owned(),
         "charts/node-fencing-operator/README.md".to_owned(),
+        "charts/node-fencing-policies/README.md".to_owned(),
     ];
     for folder in ["docs", "docs/how-to", "docs/runbooks"] {
         for entry in std::fs::read_dir(workspace().join(folder))? {

@@ -25,7 +25,8 @@ fn table<Row: DeserializeOwned>(name: &str, least: usize) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn yaml(path: &Path) -> Result<Value> {
+/// What a file has.
+pub fn yaml(path: &Path) -> Result<Value> {
     Ok(serde_saphyr::from_str(&std::fs::read_to_string(path)?)?)
 }
 
@@ -214,6 +215,8 @@ async fn a_file_without_what_its_template_replaces_is_refused() -> Result<()> {
             elsewhere.as_str(),
             "rbac.earlyDetection",
         ),
+        ("callers", subject, elsewhere.as_str(), "rbac.callers"),
+        ("headroom", subject, elsewhere.as_str(), "headroom.enabled"),
         ("admission", account, "somebody", "admissionPolicy.enabled"),
         (
             "admission",

@@ -42,6 +42,10 @@ fn it_is_an_image_of_the_operator(image: &Image) -> Result<()> {
     // Like the pod of deploy/, which runs as this user whatever the image says.
     ensure!(image.user()? == (65_532, 65_532), "{:?}", image.user()?);
     ensure!(image.entry_point()? == ["/node-fencing-operator"]);
+    for file in ["LICENSE", "THIRD-PARTY-LICENSES"] {
+        let path = image.root().join("licenses").join(file);
+        ensure!(path.is_file(), "no {}", path.display());
+    }
     the_labels_are_of_this_build(image)?;
     nobody_else_writes_or_gains_rights(image)?;
     the_bill_of_materials_names_the_crates(image)
@@ -50,6 +54,9 @@ fn it_is_an_image_of_the_operator(image: &Image) -> Result<()> {
 /// And not what a container tool remembers of an earlier one.
 fn the_labels_are_of_this_build(image: &Image) -> Result<()> {
     let label = |name| image.label(&format!("org.opencontainers.image.{name}"));
+    for name in ["created", "url", "documentation", "vendor", "base.name"] {
+        ensure!(label(name).is_some_and(|it| !it.is_empty()), "no {name}");
+    }
     let (version, revision) = (label("version"), label("revision"));
     let (version, revision) = version.zip(revision).context("no label")?;
     let manifest = fs::read_to_string(workspace().join("Cargo.toml"))?;

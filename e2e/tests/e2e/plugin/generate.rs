@@ -22,8 +22,6 @@ use super::terminal::{CTRL_C, CTRL_D, Terminal, disagree};
 const METAL3: &str = "metal3";
 /// Of the hosts' Secrets.
 const PASSWORD: &str = "calvin-7f3a";
-/// Exit code where the command line cannot be used.
-const USAGE: i32 = 2;
 /// Variable with the password of a scan.
 const VARIABLE: &str = "NODE_FENCING_BMC_PASSWORD";
 
@@ -41,19 +39,9 @@ async fn complained(
     line: &str,
     environment: &[(&str, &str)],
 ) -> Result<String> {
-    fails(plane, line, environment, 1).await
-}
-
-/// The same with this exit code.
-async fn fails(
-    plane: &ControlPlane,
-    line: &str,
-    environment: &[(&str, &str)],
-    code: i32,
-) -> Result<String> {
     let output = kubectl_fence(plane, &words(line), environment).await?;
     let Output { status, stdout, .. } = &output;
-    ensure!(status.code() == Some(code), "{line}: {output:?}");
+    ensure!(status.code() == Some(1), "{line}: {output:?}");
     ensure!(stdout.is_empty(), "{line}: {output:?}");
     Ok(String::from_utf8(output.stderr)?)
 }
@@ -210,7 +198,7 @@ async fn a_scan_proposes_devices_that_the_operator_finds_its_nodes_behind() -> R
     // Nobody agrees, so nobody logs in.
     let asked = scan.replace(" --yes", "");
     let password = bmcs[0].credentials().password.clone();
-    let refused = fails(plane, &asked, &[(VARIABLE, &password)], USAGE).await?;
+    let refused = complained(plane, &asked, &[(VARIABLE, &password)]).await?;
     ensure!(refused.contains("add --yes"), "{refused}");
     let right = bmcs
         .iter()

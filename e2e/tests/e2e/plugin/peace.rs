@@ -236,7 +236,7 @@ async fn a_check_waits_for_no_kubeconfig_that_does_not_work() -> Result<()> {
         ("strange", Some(strange), "rejected your login"),
         ("program", Some(program), "unable to run auth exec"),
         ("elsewhere", Some(elsewhere), "nowhere"),
-        ("absent", None, "failed to read the kubeconfig"),
+        ("absent", None, "the file does not exist"),
     ] {
         let path = directory.join(format!("{name}.json"));
         if let Some(kubeconfig) = kubeconfig {

@@ -6,8 +6,14 @@ use anyhow::{Context, Result, ensure};
 use e2e::toolchain::{Programs, Toolchain};
 use fencing_testbed::paths::workspace;
 
-/// A version that no release has.
-const ARCHIVES: [&str; 2] = ["linux_amd64", "linux_arm64"];
+/// What a release builds it for.
+const ARCHIVES: [&str; 5] = [
+    "darwin_amd64",
+    "darwin_arm64",
+    "linux_amd64",
+    "linux_arm64",
+    "windows_amd64",
+];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn krew_takes_the_manifest_that_a_release_fills_in() -> Result<()> {
@@ -46,7 +52,13 @@ async fn krew_takes_the_manifest_that_a_release_fills_in() -> Result<()> {
     ensure!(output.status.success(), "{said}");
     let text = std::fs::read_to_string(&manifest)?;
     ensure!(text.matches("sha256: ").count() == ARCHIVES.len(), "{text}");
-    for left in ["VERSION", "HOMEPAGE", "ARCH", "URI", "SHA256"] {
+    ensure!(
+        text.matches("bin: kubectl-fence.exe").count() == 1,
+        "{text}"
+    );
+    for left in [
+        "VERSION", "HOMEPAGE", ": OS", "ARCH", "URI", "SHA256", "BIN",
+    ] {
         ensure!(!text.contains(left), "{left} is still in it:\n{text}");
     }
     // It does judge.

@@ -52,13 +52,7 @@ async fn more_silent_nodes_than_may_be_fenced_are_not_suspected() {
     assert_eq!(scene.suspects(), ["worker-1"]);
     let context = Arc::clone(&scene.reporter.context);
     let policies = context.caches.policies();
-    let node = context
-        .caches
-        .node("worker-1")
-        .expect("it is there")
-        .view
-        .clone();
-    let brakes = scene.reporter.brakes(&policies[0], &node, 2);
+    let brakes = scene.reporter.brakes(&policies[0], &scene.node(), 2);
     assert_eq!((brakes.suspects, brakes.limit), (2, 1));
 }
 
@@ -84,8 +78,7 @@ async fn who_was_reported_a_moment_ago_counts_as_one_who_is_silent() {
         };
         scene.reporter.reported = [("worker-2".to_owned(), before)].into();
         let policies = scene.reporter.context.caches.policies();
-        let node = scene.reporter.context.caches.node("worker-1");
-        let node = node.expect("it is there").view.clone();
+        let node = scene.node();
         let brakes = scene.reporter.brakes(&policies[0], &node, 1);
         let may = may_ask(&node, &brakes).is_ok();
         assert_eq!(may, is_free, "{policy} {stands} {ago}");
@@ -105,8 +98,7 @@ async fn while_no_other_kubelet_renews_its_lease_nobody_is_suspected() {
 #[tokio::test]
 async fn a_boot_that_was_fenced_has_had_its_turn() {
     let mut scene = silent().await;
-    let node = scene.reporter.context.caches.node("worker-1");
-    let node = node.expect("it is there").view.clone();
+    let node = scene.node();
     let fence = json!({
         "apiVersion": "nodefencing.io/v1alpha1", "kind": "NodeFence",
         "metadata": {"name": "worker-1-f0000001", "uid": "uid-fence", "resourceVersion": "7"},

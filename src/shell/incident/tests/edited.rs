@@ -1,6 +1,7 @@
 //! What a human does to the NodeFence itself while a process sees to it, and what other NodeFences have left.
 
 use super::*;
+use fencing_api::remediation::RemediationReference;
 
 const FENCES: &str = "GET /apis/nodefencing.io/v1alpha1/nodefences";
 
@@ -49,6 +50,32 @@ async fn a_no_that_the_first_look_finds_counts_before_the_cache_has_it() {
     let cached = decoded(edited(1, "Fenced", json!({})));
     run(&cluster.context(), &Incidents::default(), &cached).await;
     assert!(ends(&cluster), "{:?}", sent(&cluster, PATCH_FENCE));
+}
+
+/// S15: what a remediation was opened for ends with it, and one of the same name is another one. After an off command it is seen through.
+#[tokio::test]
+async fn an_incident_whose_remediation_is_gone_ends_before_its_taint() {
+    let commanded = json!({"attempts": [{"device": "bmc", "action": "PowerOff", "result": "Succeeded", "startTime": "2026-01-01T00:00:00Z"}]});
+    for (asks, record, is_over) in [
+        ("uid-r", json!({}), false),
+        ("uid-2", json!({}), true),
+        ("uid-2", commanded, false),
+    ] {
+        let cluster = cluster(unclaimed()).await;
+        let (context, incidents) = (cluster.context(), Incidents::default());
+        let mut object = fence_object("7", record);
+        let of = |uid: &str| RemediationReference {
+            namespace: "fencing".to_owned(),
+            name: "worker-1".to_owned(),
+            uid: uid.to_owned(),
+        };
+        object["spec"]["trigger"]["remediation"] = json!(of("uid-r"));
+        cluster.put(FENCE, 200, object.clone());
+        let asking = (asks.to_owned(), (of(asks), Some("worker-1".to_owned())));
+        context.callers.note([asking].into());
+        until_refused(&cluster, &context, &incidents, &decoded(object)).await;
+        assert_eq!(ends(&cluster), is_over, "{asks}");
+    }
 }
 
 /// What another process left is read by quorum before it is built on, and right before the release: what somebody wants by then stands there too.

@@ -49,6 +49,25 @@ async fn those_who_ask_while_a_list_is_under_way_share_the_next() {
     assert_eq!(lists(cluster), 3);
 }
 
+/// In a storm one list after the other would keep the API server from everything else.
+#[tokio::test]
+async fn a_list_that_took_long_is_followed_by_a_rest() {
+    let cluster = cluster().await;
+    let time = Duration::from_millis(250);
+    cluster.delay(ATTACHMENTS, time);
+    let context = cluster.context();
+    let begun = clock::since_boot();
+    for _ in 0..2 {
+        let lists = &context.attachments;
+        let answer = lists
+            .of(&context.reads, &context.revision, "worker-1")
+            .await;
+        assert!(answer.present().is_some());
+    }
+    assert!(clock::since_boot() - begun >= 3 * time);
+    assert_eq!(lists(&cluster), 2);
+}
+
 /// Whoever goes away leaves the others their answer.
 #[tokio::test]
 async fn a_list_goes_on_when_the_first_who_asked_goes_away() {

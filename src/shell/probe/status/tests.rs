@@ -85,6 +85,7 @@ fn found(node: NodeView, outcome: Result<Probe, DeviceError>) -> Finding {
         trimmed_keys: Vec::new(),
         renewed: false,
         control: None,
+        on_node: None,
         asked: (None, None),
     }
 }
@@ -340,6 +341,7 @@ fn a_shared_system_blocks_and_pins_nothing() {
     let status = render(&of_w1(), &[duplicate], |_, _| true, wall(100));
     assert_eq!(shown(&status, IDENTITY_VERIFIED), "False/DuplicateTarget");
     assert_eq!(shown(&status, READY), "False/DuplicateTarget");
+    assert_eq!(shown(&status, conditions::STALLED), "True/DuplicateTarget");
     assert!(status.systems.is_empty());
 }
 
@@ -385,5 +387,6 @@ fn a_trimmed_secret_is_said() {
 fn a_new_device_is_pending_until_it_was_probed() {
     let status = render(&of_w1(), &[row("w1", None)], |_, _| true, wall(100));
     assert_eq!(shown(&status, READY), "Unknown/Pending");
+    assert_eq!(shown(&status, conditions::RECONCILING), "True/Pending");
     assert_eq!(status.last_probe_time, None);
 }

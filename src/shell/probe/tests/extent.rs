@@ -48,6 +48,7 @@ fn a_list_will_do_once_the_device_has_shown_on_in_this_boot() {
             trimmed_keys: Vec::new(),
             renewed: false,
             control: None,
+            on_node: None,
             asked: asked(&device),
         })),
         ..Known::default()

@@ -92,6 +92,7 @@ fn finding(outcome: Result<Probe, DeviceError>) -> Finding {
         trimmed_keys: Vec::new(),
         renewed: false,
         control: None,
+        on_node: None,
         asked: (None, None),
     }
 }

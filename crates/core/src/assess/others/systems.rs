@@ -1,9 +1,10 @@
 //! The others, one row each: by what they are known, what they do to a node, and what is done about them here.
 //!
 //! What each does was read in its own source in November 2026 (docs/comparison.md has the table): node-healthcheck-operator,
-//! self-node-remediation, fence-agents-remediation and machine-deletion-remediation of Medik8s, the MachineHealthChecks of OpenShift's
-//! Machine API and of Cluster API, the cloud-node-lifecycle controller of `k8s.io/cloud-provider` and cloud-provider-azure, kured, Rook's node
-//! watcher, and what the machine-config-operator of OpenShift puts on the nodes of a two-node cluster with fencing.
+//! self-node-remediation, fence-agents-remediation, machine-deletion-remediation and storage-based-remediation of Medik8s, the
+//! MachineHealthChecks of OpenShift's Machine API and of Cluster API, the cloud-node-lifecycle controller of `k8s.io/cloud-provider` and
+//! cloud-provider-azure, kured, Rook's node watcher, and what the machine-config-operator of OpenShift puts on the nodes of a two-node cluster
+//! with fencing.
 
 use super::super::super::exclusions::KURED_ANNOTATIONS;
 use super::super::super::observed::{NodeView, OUT_OF_SERVICE};
@@ -36,11 +37,11 @@ const SELF_NODE_TAINT: &str = "remediation.medik8s.io/self-node-remediation";
 const SHUTDOWN_TAINT: &str = "node.cloudprovider.kubernetes.io/shutdown";
 const UNINITIALIZED_TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const OPENSHIFT_MACHINE: &str = "machine.openshift.io/machine";
+/// Beside an `out-of-service`: who has set it. Two-node OpenShift alone writes it (value `pacemaker`; machine-config-operator,
+/// `taint-fenced-node.yaml` at 1f50cc1), and removes whatever `out-of-service` is beside it (cluster-etcd-operator, `taint.go` at 26d61e9).
+const APPLIED_BY: &str = "node.kubernetes.io/out-of-service-applied-by";
 /// Two-node OpenShift with fencing: on the node that Pacemaker has fenced, and, from then on, on the one that did it.
-const PACEMAKER_ANNOTATIONS: [&str; 2] = [
-    "node.kubernetes.io/out-of-service-applied-by",
-    "tnf-taint-probe",
-];
+const PACEMAKER_ANNOTATIONS: [&str; 2] = [APPLIED_BY, "tnf-taint-probe"];
 const CLUSTER_API_MACHINE: &str = "cluster.x-k8s.io/machine";
 /// kured's, if it runs with `--annotate-nodes`; stays after a reboot.
 const KURED_NEEDED_ANNOTATIONS: [&str; 2] = [
@@ -54,15 +55,16 @@ const NO_CLOUD_SCHEMES: [&str; 3] = ["kind", "k3s", "rke2"];
 const AZURE_SCHEME: &str = "azure";
 
 /// All of them, in the order in which they are told.
-pub(super) const SYSTEMS: [System; 14] = [
+pub(super) const SYSTEMS: [System; 15] = [
     System {
-        label: "somebody",
+        label: "unknown",
         name: "an unknown component",
         group: None,
         signs: |node| {
             let is_foreign =
                 node.out_of_service() && taint::out_of_service_of_claim(node).is_none();
-            sign_if(is_foreign, || {
+            let has_a_name = !annotation_sign(node, APPLIED_BY).is_empty();
+            sign_if(is_foreign && !has_a_name, || {
                 format!("taint {OUT_OF_SERVICE}, which the operator did not set,")
             })
         },
@@ -115,6 +117,15 @@ pub(super) const SYSTEMS: [System; 14] = [
         drivers: none,
         does: "deletes a node's Machine, and with it the Node",
         here: |_| deleted("the NodeHealthCheck that names it"),
+    },
+    System {
+        label: "storage-based-remediation",
+        name: "storage-based-remediation of Medik8s",
+        group: Some("storage-based-remediation.medik8s.io"),
+        signs: no_signs,
+        drivers: none,
+        does: "cordons a node, has it restart itself by shared storage or watchdog, sets out-of-service, then removes it, also one that others set",
+        here: |policy| remediators(policy, "the NodeHealthCheck that names it"),
     },
     System {
         label: "openshift-two-node-fencing",

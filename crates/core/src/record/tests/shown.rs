@@ -51,6 +51,23 @@ fn an_incident_has_succeeded_failed_or_is_under_way() {
     }
 }
 
+/// `kubectl wait --for=condition=Completed` returns at any end, and not before.
+#[test]
+fn an_incident_that_has_ended_in_any_way_is_completed() {
+    for stage in [
+        Stage::Recovered,
+        Stage::ConfirmedDown,
+        Stage::SelfRecovered,
+        Stage::Aborted,
+    ] {
+        let mut status = NodeFenceStatus::default();
+        say(&mut status, &decision(Stage::Checking, None));
+        assert_eq!(shown(&status, COMPLETED), None);
+        say(&mut status, &decision(stage, None));
+        assert_eq!(shown(&status, COMPLETED), pair("True", &stage.to_string()));
+    }
+}
+
 /// It is a column of `kubectl get nodefences -o wide`.
 #[test]
 fn a_deadline_is_shown_in_whole_seconds_and_never_too_early() {

@@ -8,8 +8,8 @@ use crate::DeviceError;
 use crate::cloud::io::Io;
 use crate::cloud::{Cloud, Machine, MachineId, Provider};
 use crate::limit::Limit;
+use crate::tls::Expiry;
 use fencing_core::reading::{Identity, PowerState};
-use jiff::Timestamp;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub struct Page {
     /// When it was there.
     pub answered: Duration,
     /// When the certificate expires that the service has presented.
-    pub expiry: Option<Timestamp>,
+    pub expiry: Option<Expiry>,
 }
 
 /// A machine that a list shows running.

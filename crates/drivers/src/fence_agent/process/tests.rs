@@ -2,6 +2,7 @@ use super::super::turns::{self, Purpose};
 use super::*;
 use std::process::Command as Tool;
 use tempfile::TempDir;
+use zeroize::Zeroizing;
 
 /// Longer than anything takes on the busiest machine.
 const ENDLESS: Duration = Duration::from_secs(60);

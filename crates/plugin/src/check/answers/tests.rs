@@ -87,7 +87,7 @@ async fn a_dead_api_server_is_told_without_a_word_of_the_pods_service_account() 
     ] {
         let message = &findings[0].message;
         assert!(message.contains(&server), "{message}");
-        assert!(message.contains("does not answer:"), "{message}");
+        assert!(message.contains("failed to connect to"), "{message}");
         assert!(!message.contains("service account"), "{message}");
     }
 }

@@ -31,7 +31,7 @@ impl Account {
     ) -> Result<Self, Error> {
         let bmcs = count(bmcs, "BMC", "BMCs");
         if !yes && (password_stdin || !is_somebody_there()) {
-            return Err(Error::Usage(format!(
+            return Err(Error::No(format!(
                 "no terminal to confirm the login to {bmcs}; add --yes, --username, and {PASSWORD} or --password-stdin"
             )));
         }
@@ -85,7 +85,7 @@ fn password(from_stdin: bool) -> Result<String, Error> {
         return Ok(password);
     }
     if !is_somebody_there() {
-        return Err(Error::Usage(format!(
+        return Err(Error::No(format!(
             "no terminal to type the password at; set {PASSWORD}, or add --password-stdin"
         )));
     }

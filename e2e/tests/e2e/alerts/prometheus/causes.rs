@@ -19,7 +19,7 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use super::scene::{LATE, Scene, device, node};
+use super::scene::{Scene, device, node};
 use crate::devices::{probe_again, request_probe};
 use crate::outage::{approve, let_go, name};
 use crate::replicas::wait_leads;
@@ -68,11 +68,14 @@ impl Scene {
             self.a_refuted_report_is_told(),
             self.the_rest_is_told(),
             self.another_fencer_is_told(),
+            self.readiness_is_told(),
             self.a_node_is_fenced_twice(),
+            self.age_is_told(),
         )?;
         self.scrapes_are_valid().await?;
         tokio::try_join!(self.incidents_end(&refusals), self.the_rest_is_put_right())?;
         self.lab.verdict().await?;
+        self.age_is_over().await?;
         self.the_leader_dies().await?;
         self.etcd_is_put_back().await
     }
@@ -107,6 +110,7 @@ impl Scene {
         self.rig("silent")?.bmc.set_line(Line::Refused)?;
         let bmc = &self.rig("stranger")?.bmc;
         bmc.faults(|faults| faults.uuid = Some(json!(STRANGER)));
+        self.devices_age().await?;
         for case in ["silent", "stranger"] {
             probe_again(&self.lab, &device(case)?, 14).await?;
         }
@@ -116,6 +120,7 @@ impl Scene {
         self.taint_spare("=lab:NoSchedule").await?;
         self.strand("=lab:NoSchedule").await?;
         self.mark_spare("=2026-01-01T00:00:00Z").await?;
+        self.some_are_not_ready().await?;
         self.admission("delete").await
     }
 
@@ -233,17 +238,6 @@ impl Scene {
             .await
     }
 
-    /// The policy of the spare node says so when it next looks at the caches, within a minute or so.
-    async fn another_fencer_is_told(&self) -> Result<()> {
-        let gauge = "node_fencing_other_fencers{policy=\"spare\", system=\"kured\"} == 1";
-        eventually("kured is told of", LATE, async || {
-            let found = self.prometheus.query(gauge).await?;
-            ensure!(!found.is_empty(), "nobody has seen it");
-            Ok(())
-        })
-        .await
-    }
-
     /// Each time, its BMC refuses the first command.
     async fn a_node_is_fenced_twice(&self) -> Result<()> {
         let node = node("flapping")?;
@@ -303,6 +297,7 @@ impl Scene {
         self.strand("-").await?;
         self.mark_spare("-").await?;
         self.admission("create").await?;
+        self.all_are_ready_again().await?;
         self.resolves("OutOfServiceTaintOnReadyNode", &[]).await?;
         self.resolves("NodeFencingNodeStranded", &[]).await?;
         self.resolves("FenceDeviceUnreachable", &[]).await?;

@@ -13,7 +13,7 @@ const DASHBOARD: &str = "charts/node-fencing-operator/files/dashboard.json";
 /// What a panel says while there is nothing, so that it is no empty panel.
 const OR_NOTHING: &str = " or vector(0)";
 /// Between two points, in seconds.
-const STEP: u32 = 1;
+const STEP: u32 = 2;
 
 fn dashboard() -> Result<Value> {
     let text = std::fs::read_to_string(workspace().join(DASHBOARD))?;
@@ -24,13 +24,15 @@ fn dashboard() -> Result<Value> {
 fn substituted(query: &str) -> Result<String> {
     let query = query
         .replace("$cluster", ".*")
+        .replace("$job", ".+")
         .replace("$policy", ".*")
+        .replace("$__range", "1h")
         .replace("$__rate_interval", "15s");
     ensure!(!query.contains('$'), "an unknown variable: {query}");
     Ok(query)
 }
 
-/// Every query of every panel, and of every variable, and every recording rule has been a number at some time of the run: of itself, and not
+/// Every query of every panel, annotation and variable, and every recording rule has been a number at some time of the run: of itself, and not
 /// because nothing is 0.
 pub async fn has_data(scene: &Scene, records: &BTreeSet<String>) -> Result<()> {
     let dashboard = dashboard()?;
@@ -38,6 +40,11 @@ pub async fn has_data(scene: &Scene, records: &BTreeSet<String>) -> Result<()> {
     for panel in list(&dashboard["panels"]) {
         for target in list(&panel["targets"]) {
             asked.push(substituted(target["expr"].as_str().unwrap_or_default())?);
+        }
+    }
+    for annotation in list(&dashboard["annotations"]["list"]) {
+        if let Some(query) = annotation["expr"].as_str() {
+            asked.push(substituted(query)?);
         }
     }
     for variable in list(&dashboard["templating"]["list"]) {

@@ -7,7 +7,9 @@
 
 mod causes;
 mod dashboard;
+mod readiness;
 mod scene;
+mod upkeep;
 
 use std::collections::BTreeSet;
 
@@ -42,7 +44,7 @@ const fn row(alert: &'static str, wait: Option<&'static str>, cause: &'static st
 }
 
 /// Every alert of charts/node-fencing-operator/files/alerts.yaml.
-const ALERTS: [Row; 23] = [
+const ALERTS: [Row; 31] = [
     row(
         "NodeFencingStuck",
         Some("2s"),
@@ -119,9 +121,49 @@ const ALERTS: [Row; 23] = [
         "a BMC reads Off of a running machine",
     ),
     row(
+        "FenceDeviceNotReady",
+        Some("2s"),
+        "the Secret of a FenceDevice does not exist",
+    ),
+    row(
+        "NodeFencingPolicyNotReady",
+        Some("2s"),
+        "a policy takes rights that the operator lacks",
+    ),
+    row(
+        "NodeFencingPausedWithoutEnd",
+        Some("2s"),
+        "a pause has no expireTime",
+    ),
+    row(
+        "FenceDeviceCredentialExpires",
+        Some("2s"),
+        "a token in a Secret ends within the hour",
+    ),
+    row(
+        "FenceDeviceNameUnresolved",
+        Some("2s"),
+        "a device is at a name that does not exist",
+    ),
+    row(
+        "FenceDeviceUnreachableFromStandby",
+        Some("2s"),
+        "a BMC's port is closed after the leader's probe",
+    ),
+    row(
+        "FenceDeviceClockOff",
+        Some("2s"),
+        "the clock of a BMC is years behind",
+    ),
+    row(
         "NodesWithoutFenceDevice",
         Some("2s"),
         "the node of any of them",
+    ),
+    row(
+        "NodesWithoutHeadroom",
+        Some("2s"),
+        "a pod may run on its own node only",
     ),
     row(
         "NodeFencingNoLeader",

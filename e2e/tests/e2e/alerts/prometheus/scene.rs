@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use e2e::lab::{LIMIT, Lab, Rig, Setup};
-use e2e::operator::Operator;
+use e2e::operator::{self, Operator};
 use e2e::prometheus::{Exporter, Job, Prometheus};
 use e2e::proxy::Proxy;
 use e2e::workload::{Template, wait_node_ready};
@@ -87,7 +87,13 @@ impl Scene {
         let lab = Lab::start(setup).await?;
         lab.grant("early-detection").await?;
         let proxy = lab.proxy()?;
-        let leader = lab.operator_behind(&proxy).await?;
+        lab.grant("headroom").await?;
+        let options = operator::Options {
+            server: Some(proxy.url()),
+            arguments: vec!["--headroom".to_owned()],
+            ..operator::Options::default()
+        };
+        let leader = lab.operator_with(options).await?;
         let replicas = [leader, standby_by(&lab, Some(proxy.url())).await?];
         let exporter = Exporter::start(lab.control_plane.admin())?;
         let jobs = [

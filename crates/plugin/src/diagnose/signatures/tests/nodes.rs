@@ -20,6 +20,12 @@ fn d1_a_dead_node_that_nobody_fences_because_no_policy_selects_it() {
     );
 }
 
+#[test]
+fn d1_a_dead_node_in_the_words_of_kubernetes_1_37() {
+    let words = "Waiting for detach for volume \"pv-1\" Volume is already exclusively attached to one node, waiting on detach before it can be attached to another node";
+    assert_eq!(World::waiting("Unknown", words).ids(), [Id::D1]);
+}
+
 /// As it is after eviction: the old pod is Terminating, so attach/detach names it.
 #[test]
 fn d1_is_told_from_a_rollout_by_the_node_although_attach_detach_names_a_pod() {

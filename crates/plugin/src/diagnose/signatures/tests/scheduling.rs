@@ -37,6 +37,16 @@ fn d10_a_claim_for_one_pod_that_another_one_uses() {
 }
 
 #[test]
+fn d10_a_claim_for_one_pod_in_the_words_of_kubernetes_before_1_34() {
+    let mut world = unscheduled(
+        "0/2 nodes are available: 2 node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode.",
+    );
+    world.claims = vec![claim(&["ReadWriteOncePod"])];
+    world.pods.push(pod("db-old", "Running", Some("worker-1")));
+    assert_eq!(world.only().id, Id::D10);
+}
+
+#[test]
 fn d10_a_rollout_with_a_claim_for_one_pod_is_told_to_stop_the_old_one_first() {
     let mut world = World::rolling(json!({"type": "RollingUpdate"}));
     world.pods[0]["spec"]["nodeName"] = json!(null);
