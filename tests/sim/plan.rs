@@ -102,9 +102,10 @@ impl Plan {
             && plan.release == "AfterDetach"
             && plan.power_on.is_none();
         plan.deletes_node = may_delete && plan.trouble.as_millis().is_multiple_of(2);
-        // Such a plan is rare, and its requests are few: somebody has to turn a machine on while one of them is on its way.
+        // Such a plan is rare, and its requests are few: somebody has to turn a machine on while one of them is on its way, and the operator to die.
         if about >= MIXED && plan.deletes_node {
             plan.faults.extend([Fault::PowerOn; 3]);
+            plan.faults.push(Fault::Crash);
         }
         if about >= MIXED && plan.trouble.as_millis().is_multiple_of(3) {
             plan.faults.push(Fault::FenceByHand);
